@@ -1,7 +1,7 @@
 // A translation that is written word by word. Before each word the reader says which word
 // of the source it will look at; then its row of weights appears.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { ALIGN as SAY, filled } from "./strings.js";
 import { walk } from "./walk.js";
@@ -10,7 +10,7 @@ import style from "./align.css";
 const WANTED = 5;
 const best = (row) => row.indexOf(Math.max(...row));
 
-export function Align({ sentences, reach }) {
+export function Align({ sentences, reach, view }) {
   const [chosen, setChosen] = useState(0);
   const [guesses, setGuesses] = useState([]); // a column for each written word, null for none
   const body = useRef();
@@ -27,6 +27,10 @@ export function Align({ sentences, reach }) {
     setChosen(sentence);
     setGuesses([]);
   };
+  useSettings(view, {
+    sentence: [sentences.map(({ name }) => name), restart],
+    shown: [[0, ...written.map((_, i) => i + 1)], (count) => setGuesses(Array(count).fill(null))],
+  });
   // The button that was pressed is gone: its neighbour in the next row takes over.
   const column = useRef(null);
   useLayoutEffect(() => {

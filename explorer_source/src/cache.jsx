@@ -1,12 +1,12 @@
 // A cache that fills: which keys and values a step makes, and which it finds.
 import { useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 import { CACHE as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./cache.css";
 
 const number = (value) => value.toLocaleString("en-GB");
 
-export function Cache({ words, layers, steps, reach }) {
+export function Cache({ words, layers, steps, reach, view }) {
   const [at, setAt] = useState(0);
   const [kept, setKept] = useState(true);
   const [group] = useState(() => `cache-${Math.random().toString(36).slice(2)}`);
@@ -16,6 +16,7 @@ export function Cache({ words, layers, steps, reach }) {
   const made = kept ? fresh : length; // how many tokens this step reads
   const state = (place) => (place >= length ? "empty" : place >= length - made ? "made" : "kept");
   useReached(last && !kept, reach);
+  useSettings(view, { cache: [ONOFF, (on) => setKept(!!on)], step: [steps.map((_, i) => i + 1), setAt] });
   const [linked, setLinked] = useState(null);
   const tell = useLinked(setLinked);
   const hover = (event) => event.pointerType === "mouse" && tell(words[(event.target.closest("td, thead th")?.cellIndex ?? 0) - 1] ?? null);

@@ -1,6 +1,6 @@
 // What one layer costs: sliders over length and width; a bar for each matrix product.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { COSTS as SAY, fill } from "./strings.js";
 import style from "./costs.css";
 
@@ -15,7 +15,7 @@ const words = (count) => {
   return `${Number((count / 1000 ** Math.floor(Math.log10(count) / 3)).toPrecision(3))} ${unit}`;
 };
 
-export function Costs({ lengths, widths, width: first, reach }) {
+export function Costs({ lengths, widths, width: first, reach, view }) {
   const [at, setAt] = useState(0);
   const [wide, setWide] = useState(widths.indexOf(first));
   const [length, width] = [lengths[at], widths[wide]];
@@ -23,6 +23,7 @@ export function Costs({ lengths, widths, width: first, reach }) {
   const all = counts.reduce((a, b) => a + b, 0);
   const square = (counts[1] + counts[2]) / all;
   useReached(square > 0.5, reach);
+  useSettings(view, { length: [lengths, setAt], width: [widths, setWide] });
   const sliders = [
     [SAY.length, lengths, at, setAt],
     [SAY.width, widths, wide, setWide],

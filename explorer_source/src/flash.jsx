@@ -1,7 +1,7 @@
 // Attention tile by tile: which scores exist now, what is kept of each row, what is moved, and
 // where: a picture of slow and of fast memory.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { FLASH as SAY, fill, filled } from "./strings.js";
 import style from "./flash.css";
 
@@ -18,12 +18,13 @@ const REAL = {
   table: inBytes(TOKENS * TOKENS),
 };
 
-export function Flash({ scores, steps, apart, table, reach }) {
+export function Flash({ scores, steps, apart, table, reach, view }) {
   const [at, setAt] = useState(0);
   const step = steps[at];
   const [top, bottom] = step.rows;
   const [left, right] = step.columns;
   useReached(at === steps.length - 1, reach);
+  useSettings(view, { tile: [steps.map((_, i) => i + 1), setAt] });
   const ended = right === scores[0].length;
   // The result of each piece of queries that is finished.
   const finished = steps.slice(0, at).filter((it) => it.columns[1] === scores[0].length);

@@ -1,7 +1,7 @@
 // What every view has around it: a title with a number, and something to try, which is
 // ticked when it is reached: a page that remembers it says so by `data-goal`, and by an
 // event when that changes. Views of a page tell each other which word is pointed at.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FRAME as SAY, filled } from "./strings.js";
 
 export function Frame({ View, data, number, view }) {
@@ -14,6 +14,8 @@ export function Frame({ View, data, number, view }) {
     return () => view.removeEventListener("attention-goal", hear);
   }, []);
   const card = useRef();
+  const [set, setSet] = useState("");
+  useEffect(() => view.addEventListener("attention-set", ({ detail }) => setSet(detail.text)), []);
   const asked = data.goal?.text ?? (typeof goal === "function" ? goal(data) : goal);
   const reach = () => {
     if (reached || !asked) return;
@@ -34,7 +36,8 @@ export function Frame({ View, data, number, view }) {
           <b class="view-room" data-room={SAY.reached}><span>{reached ? SAY.reached : SAY.goal}</span></b> {asked}
         </p>
       )}
-      <View {...data} reach={reach} />
+      <p class="view-hidden" role="status">{set && filled(SAY.set, { number: number ?? title, set })}</p>
+      <View {...data} {...{ reach, view }} />
     </>
   );
 }
@@ -46,6 +49,22 @@ export function useReached(reached, reach) {
     if (reached && !before.current) reach();
     before.current = reached;
   }, [reached]);
+}
+
+// What a phrase of the text may set (mount.js): by its name, the values that there are,
+// and what is called with the place of one among them.
+export const ONOFF = ["off", "on"];
+
+export function useSettings(view, settings) {
+  useLayoutEffect(() => {
+    const hear = ({ detail: { name, value } }) => {
+      const [values, choose] = settings[name] ?? [[]];
+      const at = values.findIndex((it) => `${it}` === value);
+      at < 0 ? console.error(`${view.id}?${name}=${value}`) : choose(at);
+    };
+    view.addEventListener("attention-set", hear);
+    return () => view.removeEventListener("attention-set", hear);
+  });
 }
 
 // Which word another view points at, and how to tell the others: null when none.

@@ -1,15 +1,20 @@
 // What a recorded graph holds, and what it gives at other lengths: all found in Python.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { GRAPH as SAY, fill, filled } from "./strings.js";
 import style from "./graph.css";
 
-export function Graph({ program: first, at: firstAt, lengths, longest, programs, reach }) {
+export function Graph({ program: first, at: firstAt, lengths, longest, programs, reach, view }) {
   const [chosen, choose] = useState(first);
   const [at, setAt] = useState(firstAt);
   const [run, setRun] = useState(lengths[firstAt]);
   const { steps, outcomes } = programs.find(({ name }) => name === chosen).graphs[at];
   useReached(!outcomes.includes("!") && outcomes.split("x").length === longest, reach);
+  useSettings(view, {
+    program: [programs.map(({ name }) => name), (i) => choose(programs[i].name)],
+    at: [lengths, setAt],
+    run: [[...outcomes].map((_, i) => i + 1), (i) => setRun(i + 1)],
+  });
   const inWords = (count) => (count === 1 ? SAY.token : filled(SAY.tokens, { count }));
   const outcome = outcomes[run - 1];
   const most = Math.max(...programs.flatMap(({ graphs }) => graphs.map((it) => it.steps.length)));

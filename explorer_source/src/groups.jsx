@@ -1,10 +1,10 @@
 // Query heads that share keys and values: a slider over the KV heads.
 import { useRef, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { GROUPS as SAY, fill, filled } from "./strings.js";
 import style from "./groups.css";
 
-export function Groups({ heads, choices, names, perToken, perText, tokens, reach }) {
+export function Groups({ heads, choices, names, perToken, perText, tokens, reach, view }) {
   const [at, setAt] = useState(0);
   const [query, setQuery] = useState(null);
   const [id] = useState(() => `groups-${Math.random().toString(36).slice(2)}`);
@@ -21,6 +21,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
   const shared = choices[at];
   const size = heads / shared;
   useReached(8 * shared === heads, reach);
+  useSettings(view, { heads: [choices, setAt], query: [[...Array(heads).keys()], setQuery] });
   const columns = heads % 8 ? heads : 8; // each way to share fills whole lines
   const own = query === null ? null : Math.floor(query / size);
 

@@ -1,6 +1,6 @@
 // Heads that grow: the loss, their scores and their maps at each snapshot of a run.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { GROWTH as SAY, fill, filled } from "./strings.js";
 import style from "./growth.css";
@@ -8,7 +8,7 @@ import style from "./growth.css";
 const [WIDE, HIGH] = [600, 120];
 const start = (row) => (row * (row + 1)) / 2; // of a row, in a triangle
 
-export function Growth({ words, steps, heads, wanted, weights, scores, measured, reach }) {
+export function Growth({ words, steps, heads, wanted, weights, scores, measured, reach, view }) {
   const [at, setAt] = useState(0);
   const [row, setRow] = useState(words.length - 1);
   const [id] = useState(() => `growth-${Math.random().toString(36).slice(2)}`);
@@ -17,6 +17,7 @@ export function Growth({ words, steps, heads, wanted, weights, scores, measured,
   const top = Math.max(...losses);
   const named = labels(words);
   const last = heads.length - 1;
+  useSettings(view, { step: [steps, setAt], query: [named, setRow] });
   useReached(at > 0 && at === lines[last].findIndex((score) => score >= 0.5), reach);
   const x = (i) => (WIDE * steps[i]) / steps.at(-1);
   const points = (numbers, most) => numbers.map((y, i) => `${x(i).toFixed(1)},${(HIGH - (HIGH * y) / most).toFixed(1)}`).join(" ");

@@ -1,11 +1,13 @@
 // What a call is made of, and which kernel then runs: switches.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { ONOFF, useReached, useSettings } from "./frame.jsx";
 import { KERNELS as SAY, fill, filled } from "./strings.js";
 import style from "./kernels.css";
 
-export function Kernels({ switches, kinds, found, reach }) {
+export function Kernels({ switches, kinds, found, reach, view }) {
   const [on, setOn] = useState(switches.map(() => false));
+  const turn = (i) => [ONOFF, (on) => setOn((now) => now.map((old, j) => (j === i ? !!on : old)))];
+  useSettings(view, Object.fromEntries(switches.map((name, i) => [name, turn(i)])));
   const kernel = (chosen) => kinds[found[parseInt(chosen.map(Number).join(""), 2)]];
   const best = kinds[0]; // that of the call with nothing switched on
   const now = kernel(on);

@@ -1,7 +1,7 @@
 // A trained head whose keys grow out of a latent: a slider over the latent's width, the loss
 // at every width, and what changes in the head's map.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { LATENT as SAY, fill, filled } from "./strings.js";
 import { walk } from "./walk.js";
@@ -9,7 +9,7 @@ import style from "./latent.css";
 
 const [WIDE, HIGH] = [600, 100];
 
-export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach }) {
+export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach, view }) {
   const [at, setAt] = useState(Math.max(1, widths.length >> 1)); // where something differs
   const [kind, setKind] = useState(2);
   const [place, setPlace] = useState(null); // the cell that is pointed at, in both maps
@@ -17,6 +17,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
   const width = widths[at - 1];
   const same = (place) => Number(losses[place]) === Number(losses[0]);
   useReached(same(at) && !(at > 1 && same(at - 1)), reach);
+  useSettings(view, { width: [widths, (i) => setAt(i + 1)], map: [["all", "narrow", "change"], setKind] });
   const show = (text) => Number(text).toFixed(2);
   const [before, after] = [maps[0], maps[at]].map((packed) => triangle(unpack(packed), words.length));
   const change = after.map((row, i) => row.map((weight, j) => weight - before[i][j]));

@@ -1,6 +1,6 @@
 // A mask to click together, and the weights that it leaves of given scores.
 import { useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { useLinked, useReached, useSettings } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
 import { MAP, MASK as SAY, filled } from "./strings.js";
@@ -22,7 +22,7 @@ function plain(scores) {
   return parts.map((part) => part / sum);
 }
 
-export function Mask({ queries, keys = queries, scores, masks, answers, note, reach }) {
+export function Mask({ queries, keys = queries, scores, masks, answers, note, reach, view }) {
   const table = (list) => queries.map((_, i) => list.slice(i * keys.length, (i + 1) * keys.length));
   const signs = (mask) => mask.flat().map((yes) => (yes ? "x" : ".")).join("");
   const [mask, setMask] = useState(() => table([...masks[0][1]].map((sign) => sign === "x")));
@@ -43,6 +43,11 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
   const hover = (event) => event.pointerType === "mouse" && tell(queries[event.target.closest("tbody tr")?.sectionRowIndex] ?? null);
   const isLit = (i) => (linked === null ? i === place[0] && touched : queries[i] === linked);
 
+  const take = (preset) => {
+    setMask(table([...preset].map((sign) => sign === "x")));
+    setTouched(false);
+  };
+  useSettings(view, { mask: [masks.map(([name]) => name), (i) => take(masks[i][1])] });
   const toggle = (i, j) => {
     setPlace([i, j]);
     setTouched(true);
@@ -65,10 +70,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
             key={name}
             type="button"
             aria-pressed={preset === now}
-            onClick={() => {
-              setMask(table([...preset].map((sign) => sign === "x")));
-              setTouched(false);
-            }}
+            onClick={() => take(preset)}
           >
             {name}
           </button>

@@ -8,6 +8,7 @@ import shared from "./views.css";
 // brings the program, so a second run starts only what is new.
 export function mount(kind, View) {
   const start = () => {
+    document.addEventListener("click", follow);
     for (const view of document.querySelectorAll(`.attention-view[data-kind="${kind}"]:not([data-live])`)) {
       const data = view.querySelector('script[type="application/json"]');
       if (!data) continue;
@@ -25,6 +26,22 @@ export function mount(kind, View) {
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
+}
+
+// A phrase of the text that sets a view: a link to it, without this program. A reader who
+// sees at least half of the view stays; else the link is followed, so that "back" works.
+async function follow(event) {
+  const link = event.target.closest?.("a[data-set]");
+  const view = link && !event.ctrlKey && !event.metaKey && document.querySelector(`${link.hash}[data-live]`);
+  if (!view) return;
+  const { top, bottom } = view.getBoundingClientRect();
+  const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
+  if (seen >= Math.min(bottom - top, innerHeight) / 2) event.preventDefault();
+  const text = link.textContent;
+  for (const [name, value] of new URLSearchParams(link.dataset.set)) {
+    view.dispatchEvent(new CustomEvent("attention-set", { detail: { name, value, text } }));
+    await new Promise(requestAnimationFrame); // what is there next may depend on it
+  }
 }
 
 // The chapter's number and the place among its views; none in a notebook.

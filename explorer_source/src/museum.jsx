@@ -1,10 +1,10 @@
 // Bugs by their symptoms: choose one, read its program, and find the faulty line.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { MUSEUM as SAY, filled } from "./strings.js";
 import style from "./museum.css";
 
-export function Museum({ bugs, tags, reach }) {
+export function Museum({ bugs, tags, reach, view }) {
   const named = () => bugs.findIndex(({ id }) => `#${id}` === location.hash);
   const [tag, setTag] = useState(null);
   const [at, setAt] = useState(() => Math.max(0, named()));
@@ -44,6 +44,10 @@ export function Museum({ bugs, tags, reach }) {
     const first = bugs.findIndex((it) => !next || it.tags.includes(next));
     if (next && !bug.tags.includes(next)) go(first);
   };
+  useSettings(view, {
+    bug: [bugs.map(({ name }) => name), (i) => { setTag(null); go(i); }],
+    symptom: [tags, (i) => choose(tags[i])],
+  });
   const reveal = () => !isOpen && setOpen([...open, at]);
   const pick = (number) => {
     setTried(number);

@@ -1,6 +1,6 @@
 // A server's pages over time: who owns which, who waits, and the block table of one request.
 import { useEffect, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { PAGES as SAY, STEP, fill, filled, counted } from "./strings.js";
 import style from "./pages.css";
 
@@ -16,7 +16,7 @@ function ownersOf({ tables }, pages) {
 const isShared = (step, pages) => ownersOf(step, pages).some((own) => own.length > 1);
 const isPreempted = (step) => step.states.includes("preempted");
 
-export function Pages({ steps, pages, pageLen, names, reach }) {
+export function Pages({ steps, pages, pageLen, names, reach, view }) {
   const [at, setAt] = useState(0);
   const [chosen, setChosen] = useState(0);
   const [pointed, setPointed] = useState(null); // by the mouse, for as long as it stays
@@ -48,6 +48,7 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
     setPlaying(false);
     setAt(Math.max(0, Math.min(to, last)));
   };
+  useSettings(view, { step: [steps.map((_, i) => i + 1), go], request: [names, setChosen] });
   const play = () => {
     if (!playing && at === last) setAt(0);
     setPlaying(!playing);

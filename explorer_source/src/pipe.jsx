@@ -1,7 +1,7 @@
 // One head, live, from the words to the mix: x → Q, K, V → scores → ÷√D → mask → softmax.
 // The same component in every chapter: what is there besides comes with the numbers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 import { fromAddress, toAddress } from "./pipe_address.js";
 import { MASKS, compute, dot, read } from "./pipe_compute.js";
 import { light } from "./pipe_page.js";
@@ -16,7 +16,7 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 // The chapters that steps are explained in lie beside this page, not beside a notebook.
 const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
 
-export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach }) {
+export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach, view }) {
   const model = useMemo(() => read(sent), [sent]);
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
@@ -28,6 +28,14 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     setPointed(null);
     setState((now) => ({ ...now, ...more }));
   };
+  // On a wide screen of the book the picture is as wide as the window: the style sheet
+  // is told where the column begins, also when a reader folds what is at its left.
+  useEffect(() => {
+    const column = view.parentElement;
+    const watch = new ResizeObserver(() => view.style.setProperty("--column", `${column.getBoundingClientRect().left}px`));
+    for (const element of [column, document.querySelector(".bd-sidebar-primary")]) element && watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
   // A link in the text, or the one that a teacher sends, leads to a moment of the picture.
   useEffect(() => {
     const follow = () => {
@@ -61,6 +69,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   useEffect(() => light(stage), [stage]);
   // A column that was chosen in a wide matrix is the last one of a narrower matrix.
   const place = stage && { id: stage, word, key, part: Math.min(pointed?.part ?? state.part ?? 0, values[stage][0].length - 1) };
+  const meets = place && meeting(model, values, shown, place, { ...settings, divisor: values.divisor });
   const reads = {
     made: (r) => !cache || (kept ? r === step : r <= step),
     kept: (r) => !cache || r <= step,
@@ -77,6 +86,16 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     tell(found ? words[found.word] : null);
   };
 
+  useSettings(view, {
+    word: [shown, (word) => set({ word, step: word, key: null })],
+    key: [shown, (key) => set({ key })],
+    mask: [masks, (at) => set({ mask: masks[at], flip: "" })],
+    head: [heads.map((_, i) => i + 1), (head) => set({ head })],
+    scale: [ONOFF, (on) => set({ scaled: !!on })],
+    cache: [ONOFF, (on) => set({ anew: !on })],
+    temperature: [TEMPERATURES, (at) => set({ heat: TEMPERATURES[at] })],
+    stage: [stages.map(({ id: at }) => at), (at) => set({ stage: stages[at].id, part: 0 })],
+  });
   const hold = ({ id: at, word: r, key: c, part }) => {
     const more = { stage: at ?? null, part: part ?? 0, key: c ?? null };
     if (!kept) more.word = r;
@@ -162,6 +181,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       >
         <Picture
           {...{ model, values, words, row: word, column: key, place, head, reads, stage, all, hold }}
+          tip={place && <Meeting brief {...meets} />}
           point={(found) => (!found || !cache || reads.kept(Math.max(found.word, found.key ?? 0))) && pointAt(found && { ...found, key: found.key ?? (found.id === "m" ? null : undefined) })}
           stages={(blocks) => (
             <fieldset>
@@ -185,7 +205,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       <div class="pipe-under">
         <div class="pipe-said" tabIndex={0} aria-live="polite" aria-atomic="true">
           <p>{sayRow(values, shown, word)}</p>
-          {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
+          {place ? <Meeting {...meets} /> : <p class="view-soft">{SAY.hint}</p>}
         </div>
         {/* on a phone a cell is narrower than a finger */}
         <div class="pipe-pad" data-off={!place || null} role="group" aria-label={SAY.pad}>
@@ -246,7 +266,7 @@ function known(text, { words, places }) {
 }
 
 // Two vectors, number by number, with their products, and the sum.
-function Meeting({ title, said, left, right, sign, bias }) {
+function Meeting({ title, said, left, right, sign, bias, brief }) {
   if (said) return <p><b>{title}:</b> {said}</p>;
   const parts = left[1].map((value, i) => [value, right[1][i]]);
   const total = sign === "+" ? parts[0][0] + parts[0][1] : dot(left[1], right[1]) + (bias ?? 0);
@@ -254,14 +274,14 @@ function Meeting({ title, said, left, right, sign, bias }) {
   return (
     <>
       <p><b>{title}:</b> {left[0]} · {right[0]}{bias === undefined ? "" : ` + ${SAY.bias}`} = <strong class="view-number">{number(total)}</strong></p>
-      <ul class="pipe-meeting view-number" style={{ "--n": parts.length }}>
+      {!brief && <ul class="pipe-meeting view-number" style={{ "--n": parts.length }}>
         {parts.map(([a, b], i) => (
           <li key={i}>
             <span>{number(a)}</span> <span><i>×</i> {number(b)}</span> <b><i>=</i> {number(a * b)}</b>
           </li>
         ))}
         {bias !== undefined && <li><span>{SAY.bias}</span> <span /> <b>{number(bias)}</b></li>}
-      </ul>
+      </ul>}
     </>
   );
 }

@@ -5,8 +5,9 @@ import { signed, short } from "./pipe_words.js";
 
 const SQUARE = "sdmw"; // a row for each query, a column for each key
 
-export function Picture({ model, values, words, row, column, place, head, reads, stages, stage, all, point, hold }) {
+export function Picture({ model, values, words, row, column, place, head, reads, stages, stage, all, point, hold, tip }) {
   const box = useRef();
+  const [mouse, setMouse] = useState(false); // is it on a cell?
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
     const watch = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
@@ -16,10 +17,20 @@ export function Picture({ model, values, words, row, column, place, head, reads,
   const plan = width ? layout(width, { rows: words.length, model, block: !!values.y }) : null;
   return (
     <div class="pipe-picture" ref={box} style={{ minHeight: `${plan?.height ?? 0}px` }}>
-      {plan && <Drawing {...{ plan, model, values, words, row, column, place, head, reads, stage, all, point, hold }} />}
+      {plan && <Drawing {...{ plan, model, values, words, row, column, place, head, reads, stage, all, hold }} point={(found) => (setMouse(!!found?.id), point(found))} />}
+      {mouse && place && <Tip {...{ plan, place }}>{tip}</Tip>}
       {plan && stages(plan.blocks)}
     </div>
   );
+}
+
+// What a cell is, beside it: at its left where the picture ends.
+function Tip({ plan, place: { id, word, key, part }, children }) {
+  const { x, y, row, column } = plan.blocks[id];
+  const [r, c] = id === "k" ? [part, key] : id === "v" ? [key, part] : [word, SQUARE.includes(id) ? key : part];
+  const [left, top] = [x + (c + 1) * column + 6, y + (r + 1) * row + 6];
+  const side = left > plan.width - 240 ? { right: `${plan.width - left + column + 12}px` } : { left: `${left}px` };
+  return <div class="pipe-tip" aria-hidden="true" style={{ top: `${top}px`, ...side }}>{children}</div>;
 }
 
 function Drawing({ plan, model, values, words, row, column, place, head, reads, stage, all, point, hold }) {

@@ -1,6 +1,6 @@
 // Which tokens can change which outputs: sliders over window, sinks and layers.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { REACH as SAY, fill } from "./strings.js";
 import style from "./reach.css";
 
@@ -17,7 +17,7 @@ export function hops(length, window, sinks, most) {
   return found.map((row, i) => row.map((count, j) => (i === j ? 1 : count)));
 }
 
-export function Reach({ length, window: first, sinks: none, layers: one, most, reach }) {
+export function Reach({ length, window: first, sinks: none, layers: one, most, reach, view }) {
   const [window, setWindow] = useState(first);
   const [sinks, setSinks] = useState(none);
   const [layers, setLayers] = useState(one);
@@ -30,6 +30,8 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
     [SAY.sinks, sinks, setSinks, 0, Math.min(length, 4)],
     [SAY.layers, layers, setLayers, 1, most],
   ];
+  const places = ([, , set, min, max]) => [Array.from({ length: max - min + 1 }, (_, i) => min + i), (at) => set(min + at)];
+  useSettings(view, Object.fromEntries(["window", "sinks", "layers"].map((name, i) => [name, places(sliders[i])])));
   return (
     <>
       <div class="reach-choice">

@@ -1,6 +1,6 @@
 // Keys and values go round: who holds which, who computes what, and what was sent.
 import { useEffect, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { ONOFF, useReached, useSettings } from "./frame.jsx";
 import { RING as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./ring.css";
 
@@ -13,7 +13,7 @@ export const ownerOf = (piece, processes, order) =>
 // The pairs of one tile: all, those up to the diagonal, or none.
 const pairs = (i, j, size, causal) => (!causal || j < i ? size * size : j === i ? (size * (size + 1)) / 2 : 0);
 
-export function Ring({ processes, length, bytes, reach }) {
+export function Ring({ processes, length, bytes, reach, view }) {
   const [order, setOrder] = useState("plain");
   const [causal, setCausal] = useState(true);
   const [at, setAt] = useState(0);
@@ -37,6 +37,11 @@ export function Ring({ processes, length, bytes, reach }) {
     if (least === 0) setIdle(true);
   }, [least]);
   useReached(idle && causal && at > 0 && most === least, reach);
+  useSettings(view, {
+    order: [ORDERS, (i) => setOrder(ORDERS[i])],
+    causal: [ONOFF, (on) => setCausal(!!on)],
+    step: [ranks.map((rank) => rank + 1), setAt],
+  });
   const state = (i, j) => (!pairs(i, j, size, causal) ? "never" : stepOf(i, j) === at ? "now" : stepOf(i, j) < at ? "done" : "later");
   const tokens = (rank) =>
     pieces

@@ -1,6 +1,6 @@
 // One pair of a query and of a key, turned by their positions: the score knows the offset.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { unpack } from "./numbers.js";
 import { ROPE as SAY, fill, filled } from "./strings.js";
 import style from "./rope.css";
@@ -15,7 +15,7 @@ function turn([x, y], angle) {
   return [x * cos - y * sin, y * cos + x * sin];
 }
 
-export function Rope({ pairs, words, speeds, positions, longest, reach }) {
+export function Rope({ pairs, words, speeds, positions, longest, reach, view }) {
   const [places, setPlaces] = useState(positions);
   const [chosen, setChosen] = useState(0);
   const [seen, setSeen] = useState([]);
@@ -41,6 +41,12 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
     setChosen(i);
     setSeen([]);
   };
+  const all = Array.from({ length: longest + 1 }, (_, at) => at);
+  useSettings(view, {
+    frequency: [speeds.map(([name]) => name), choose],
+    query: [all, (at) => setPlaces(([, key]) => [at, key])],
+    key: [all, (at) => setPlaces(([query]) => [query, at])],
+  });
   const least = Math.min(...places);
   const slider = (name, value, [min, max], move) => (
     <label>

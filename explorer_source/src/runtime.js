@@ -4,7 +4,7 @@
 export { Fragment, jsx, jsxs } from "preact/jsx-runtime";
 export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 export * from "./fill.js";
-export { useLinked, useReached } from "./frame.jsx";
+export { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 export * from "./mount.js";
 export * from "./numbers.js";
 export * from "./temperature.jsx";

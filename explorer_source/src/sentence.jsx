@@ -1,7 +1,7 @@
 // A text whose words show where they look: lines of the true weights, as wide and as dark
 // as these are. Words are radio buttons; a pointer that rests on one shows it for a while.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { fill, SENTENCE as SAY } from "./strings.js";
 import style from "./sentence.css";
@@ -11,7 +11,7 @@ const SHOWN = 0.005; // a smaller weight is no line and no number
 const SAID = 0.05; // and a smaller one than this is not said
 const MOST = 0.9; // of the weight: the goal
 
-export function Sentence({ words, query, scores, mask, reach }) {
+export function Sentence({ words, query, scores, mask, reach, view }) {
   const [chosen, choose] = useState(query);
   const [pointed, point] = useState(null);
   const [masked, setMasked] = useState(Boolean(mask));
@@ -30,6 +30,11 @@ export function Sentence({ words, query, scores, mask, reach }) {
   const allowed = masked ? words.map((_, key) => may(key)) : null;
   const weights = softmax(all.slice(at * length, (at + 1) * length), allowed, TEMPERATURES[heat]);
   useReached(!masked && heat === ONE && ahead(weights, may) >= MOST, reach);
+  useSettings(view, {
+    word: [named, choose],
+    mask: [ONOFF, (on) => setMasked(!!on)],
+    temperature: [TEMPERATURES, setHeat],
+  });
   // Other views know words, not places: of a word that comes twice, the last one is meant.
   const tell = useLinked((heard) => point(words.includes(heard) ? words.lastIndexOf(heard) : null));
   const look = (i, seen) => {

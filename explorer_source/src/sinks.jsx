@@ -1,14 +1,15 @@
 // A window over a text, and kept first tokens: the mask, and the loss that was measured.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { SINKS as SAY, fill, filled } from "./strings.js";
 import style from "./sinks.css";
 
-export function Sinks({ windows, firsts, losses, full, length, reach }) {
+export function Sinks({ windows, firsts, losses, full, length, reach, view }) {
   const [at, setAt] = useState(Math.floor(windows.length / 2));
   const [row, setRow] = useState(0);
   const [window, first, loss] = [windows[at], firsts[row], losses[row][at]];
   useReached(loss - full < 0.25 && window <= 64, reach);
+  useSettings(view, { window: [windows, setAt], first: [firsts, setRow] });
   const band = window - first;
   const top = Math.max(full, ...losses.flat());
   const sliders = [

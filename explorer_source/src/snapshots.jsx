@@ -1,6 +1,6 @@
 // A training run to move through: the loss, the weights and a sample at each snapshot.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { useLinked, useReached, useSettings } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { SNAPSHOTS as SAY, fill, filled } from "./strings.js";
 import style from "./snapshots.css";
@@ -9,7 +9,7 @@ import { walk } from "./walk.js";
 const [WIDE, HIGH] = [600, 120];
 const HALF = "\ufffd"; // stands for bytes that are no letter
 
-export function Snapshots({ words, heads, steps, queries, weights, samples, measured, losses, every, reach }) {
+export function Snapshots({ words, heads, steps, queries, weights, samples, measured, losses, every, reach, view }) {
   const [at, setAt] = useState(0);
   const [asked, setAsked] = useState(0);
   const [place, setPlace] = useState(null); // a head and a word that are pointed at
@@ -33,6 +33,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
   const on = (step) => Math.max(...map(step).map((line) => line[key]));
   const goal = steps.findIndex((_, step) => on(step) >= 0.5);
   useReached(at === goal && at > 0, reach);
+  useSettings(view, { step: [steps, setAt], query: [queries.map(([text]) => text), setAsked] });
   const best = now.reduce((most, line, h) => (line[key] > now[most][key] ? h : most), 0);
 
   const held = unpack(measured);

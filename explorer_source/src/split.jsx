@@ -1,11 +1,11 @@
 // Numbered cells through view and transpose, step by step, beside a wrapper's heads.
 import { useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useReached, useSettings } from "./frame.jsx";
 import { walk } from "./walk.js";
 import { SPLIT as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./split.css";
 
-export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
+export function Split({ cells, viewed, split, mistake, wrapper, reach, view }) {
   const [wrong, setWrong] = useState(false);
   const [step, setStep] = useState(0);
   const [followed, setFollowed] = useState(cells[0][0]);
@@ -50,6 +50,11 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
     setWrong(value);
     setStep(value ? 1 : 2);
   };
+  useSettings(view, {
+    way: [["right", "mistake"], (at) => choose(!!at)],
+    step: [[1, 2, 3], setStep],
+    number: [cells.flat(), (at) => setFollowed(cells.flat()[at])],
+  });
   const grid = { token, head, followed, setFollowed };
   const rowOf = (blocks) => {
     for (const [name, block, label] of blocks) {

@@ -57,7 +57,7 @@ export const PREDICT = /* @__PURE__ */ own({
 });
 
 // What every view has around it, what all maps say, and the buttons of what goes by steps.
-export const FRAME = /* @__PURE__ */ own({ number: "View {number}", goal: "Try it.", reached: "Reached." });
+export const FRAME = /* @__PURE__ */ own({ number: "View {number}", goal: "Try it.", reached: "Reached.", set: "View {number} is set: {set}" });
 export const STEP = /* @__PURE__ */ own({ back: "← Back", next: "Next →", step: "step {at} of {count}" });
 export const MAP = /* @__PURE__ */ own({
   key: "key →",

@@ -1,6 +1,6 @@
 // Tokens as arrows in the plane: move them, and scores, weights and mix follow.
 import { useRef, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { ONOFF, useReached, useSettings } from "./frame.jsx";
 import { softmax, unpack } from "./numbers.js";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import { VECTORS as SAY, fill, filled } from "./strings.js";
@@ -14,7 +14,7 @@ const dot = ([a, b], [c, d]) => a * c + b * d;
 // Minus signs of one width, and no "-0.000".
 const show = (number, digits = 3) => (number.toFixed(digits) * 1).toFixed(digits).replace("-", "−");
 
-export function Vectors({ words, axes, x, query, limit, reach: tick }) {
+export function Vectors({ words, axes, x, query, limit, reach: tick, view }) {
   const given = () => words.map((_, i) => unpack(x).slice(2 * i, 2 * i + 2));
   const [points, setPoints] = useState(given);
   const [asking, setAsking] = useState(query);
@@ -34,6 +34,15 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
   const best = weights.indexOf(Math.max(...weights));
   const [before] = useState(best);
   useReached(asking === query && best !== before && best !== query, tick);
+  const places = Array.from({ length: 2 * Math.round(limit / STEP) + 1 }, (_, i) => +(i * STEP - limit).toFixed(1) + 0);
+  const move = (axis) => [places, (at) => setPoints((old) => old.map((point, i) => (i === query ? point.map((old, j) => (j === axis ? places[at] : old)) : point)))];
+  useSettings(view, {
+    query: [words, setAsking],
+    temperature: [TEMPERATURES, setHeat],
+    divide: [ONOFF, (on) => setScaled(!!on)],
+    across: move(0), // of the first query
+    up: move(1),
+  });
   const steps = [scaled && "÷ √2", temperature !== 1 && "÷ τ"].filter(Boolean).join(" ");
   const mix = [0, 1].map((axis) => weights.reduce((sum, weight, i) => sum + weight * points[i][axis], 0));
 

@@ -1,7 +1,7 @@
 // Attention weights: a map to walk through, its heads and layers, one query's row in
 // numbers. With scores, the mask and the temperature are the reader's.
 import { useMemo, useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 import { Grid } from "./grid.jsx";
 import { Heads, headName } from "./heads.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
@@ -9,7 +9,7 @@ import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import { MAP, WEIGHTS as SAY, filled } from "./strings.js";
 import style from "./weights.css";
 
-export function Weights({ sentences, first = [0, 0], reach }) {
+export function Weights({ sentences, first = [0, 0], reach, view }) {
   const [chosen, setChosen] = useState(0);
   const [head, setHead] = useState(first[0]);
   const [masked, setMasked] = useState(true);
@@ -32,6 +32,13 @@ export function Weights({ sentences, first = [0, 0], reach }) {
     setPlace(next);
     tell(queries[next.row]);
   };
+  useSettings(view, {
+    sentence: [sentences.map(({ name }) => name), setChosen],
+    head: [maps.map((_, i) => `${Math.floor(i / heads) + 1}.${(i % heads) + 1}`), setHead],
+    mask: [ONOFF, (on) => setMasked(!!on)],
+    temperature: [TEMPERATURES, setHeat],
+    query: [sentence.queryLabels, (i) => setPlace((now) => ({ ...now, row: i, held: true }))],
+  });
   const top = Math.max(1e-9, ...map.map((weights) => Math.max(...weights)));
 
   return (

@@ -86,6 +86,7 @@ EQ = "[(11.1)](11-head.ipynb#eq-head)"
         ("[](#eq-head)", EQ),
         ("[a `]` [b]](11-head.md)", "[a `]` [b]](11-head.ipynb)"),
         ("<https://a.org> [x](https://a.org/x_y)",) * 2,
+        ("[x](view:rope?query=2&key=1) y", "x y"),  # only a page can be set
         (  # where they can stand
             "- {eq}`eq-head`\n  and `x`\n\n> q {eq}`eq-head`\n\n"
             "| {eq}`eq-head` | x |\n|---|---|\n| {eq}`eq-head` | {eq}`eq-head` |",

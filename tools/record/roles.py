@@ -51,6 +51,8 @@ def file_link(target: str, place: Place) -> str:
 def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
     """Return a link; an empty text becomes the target's own title."""
     text, target = match["text"], match["target"]
+    if target.startswith("view:"):  # sets a view of the page; a notebook's are not set
+        return text
     if re.match(r"[a-z]+:", target):
         return match[0]
     link, title = _link(target, place, book)

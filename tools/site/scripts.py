@@ -1,6 +1,7 @@
 """The scripts of a page, each only where it is used.
 
-Each kind of view in `attention_lib` has a program, which needs `runtime.js`. `terms.js`
+Each kind of view in `attention_lib` has a program, which needs `runtime.js`. A phrase
+that sets a view is a link to it, whose `data-set` the program reads. `terms.js`
 shows a term's meaning next to its link, by the glossary's entries in `definitions.js`.
 All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
 would add stand in the page, which a browser would else style and lay out once more.
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
+from sphinx.errors import ExtensionError
 
 from attention_lib.course.language import as_data, table
 from tools.chapters import ROOT
@@ -24,6 +26,7 @@ from tools.site.languages import edition
 VIEWS, GLOSSARY = "attention_lib/course/views", "book/glossary.html"
 RUNTIME, WORDS = "runtime", "view_words"
 KINDS = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {RUNTIME})
+SETS = re.compile(r'<a class="reference external" href="view:(\w+)\?([^"]+)"')
 # The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
 MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
 # For a list of versions (without a file) and for tabs, of which no page has any.
@@ -54,6 +57,19 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     files = context.get("script_files", ())
     used = [file for file in files if not UNUSED.search(str(file.filename))]
     context["script_files"] = used
+    context["body"] = with_phrases(body, page)
+
+
+def with_phrases(body: str, page: str) -> str:
+    """Make the first view of each kind what phrases of the page lead to."""
+    for kind in sorted({kind for kind, _ in SETS.findall(body)}):
+        view = f'data-kind="{kind}"'
+        if view not in body:
+            raise ExtensionError(f"{page}: there is no view {kind!r} to set")
+        body = body.replace(view, f'id="view-{kind}" {view}', 1)
+    # MyST escapes "&", and Sphinx does so again.
+    body = SETS.sub(lambda it: it[0].replace("&amp;amp;", "&amp;"), body)
+    return SETS.sub(r'<a class="view-phrase" href="#view-\1" data-set="\2"', body)
 
 
 @cache

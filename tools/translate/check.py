@@ -68,7 +68,8 @@ def faults(
             yield "not translated"
         elif left := ENGLISH.search(IN_BRACKETS.sub("", text)):
             yield f"English left: {left[0]!r}"
-    bare = re.sub("`[^`]+`", "`x`", ROLE.sub(_shown, own))
+    bare = re.sub(r"(?<=\])\(\S*?\)", "", ROLE.sub(_shown, own))
+    bare = re.sub("`[^`]+`", "`x`", bare)
     for name, pattern in BESIDE.items() if kind != "row" else ():
         if odd := re.search(pattern, bare):
             yield f"{name}: {odd[0]!r}"

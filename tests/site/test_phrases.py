@@ -1,0 +1,96 @@
+"""Phrases of the text that set a view: each names what there is, and changes it."""
+
+import pytest
+from playwright.sync_api import expect
+from sphinx.errors import ExtensionError
+
+from tests.browsing import PHONE, listen
+from tests.pages import parsed
+from tests.running import sample
+from tools.chapters import SITE, chapter_paths
+from tools.site.scripts import with_phrases
+
+pytestmark = pytest.mark.usefixtures("site")
+FOLLOW = sample("phrases.js")
+PHRASE = "](view:"
+NAMES = [
+    f"chapters/{path.stem}.html"
+    for path in chapter_paths()
+    if PHRASE in path.read_text(encoding="utf-8")
+]
+ROPE = "chapters/10-rotary-positions.html"
+SLIDER = "() => +document.querySelector('#view-rope input').value"
+
+
+def test_each_chapter_with_a_view_has_three_phrases():
+    for path in chapter_paths():
+        page = parsed(SITE / f"chapters/{path.stem}.html")
+        kinds = {str(it["data-kind"]) for it in page.select(".attention-view")}
+        least = 3 if kinds - {"predict"} else 0
+        assert len(page.select("a.view-phrase[data-set]")) >= least, path.stem
+
+
+@pytest.mark.parametrize("folder", ["", "zh/"])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_phrase_changes_its_view(browser, address, name, folder):
+    if not (SITE / folder / name).is_file():
+        pytest.skip("the Chinese edition has not been built")
+    with browser.new_page() as page:
+        heard = listen(page)
+        page.goto(f"{address}/{folder}{name}")
+        page.wait_for_function(
+            "[...document.querySelectorAll('a.view-phrase')]"
+            ".every((e) => document.querySelector(`${e.hash}[data-live]`))"
+        )
+        found = page.evaluate(FOLLOW)
+    assert len(found) >= 3
+    assert [it for it in found if it[1:] != [True, True]] == []
+    # A control or a value that a view has not is an error in the console.
+    assert heard == []
+
+
+@pytest.mark.parametrize("by", ["finger", "keys"])
+def test_view_out_of_sight_is_led_to_and_one_in_sight_is_not(browser, by):
+    size = {"width": PHONE, "height": 800}
+    with browser.new_page(viewport=size, has_touch=True) as page:
+        page.goto((SITE / ROPE).as_uri())
+        view = page.locator("#view-rope[data-live]")
+        for text, value in [("far apart", 40), ("a fast pair", 7)]:
+            phrase = page.locator(".view-phrase", has_text=text)
+            phrase.scroll_into_view_if_needed()
+            view.evaluate("e => scrollBy(0, e.getBoundingClientRect().top - 2000)")
+            phrase.evaluate("e => e.focus({ preventScroll: true })")
+            before = page.evaluate("scrollY")
+            if by == "keys":
+                page.keyboard.press("Enter")
+            else:
+                phrase.tap()
+            page.wait_for_function(f"{SLIDER} === {value}")
+            expect(view).to_be_in_viewport(ratio=0.3)
+            assert page.url.endswith("#view-rope")
+            page.go_back()
+            page.wait_for_function("!location.hash")
+            if by == "keys":
+                page.wait_for_function(f"Math.abs(scrollY - {before}) < 200")
+        # In sight: neither the page nor its address moves.
+        view.evaluate("e => e.scrollIntoView()")
+        before = page.evaluate("scrollY")
+        page.locator(".view-phrase", has_text="near").evaluate("e => e.click()")
+        page.wait_for_function(f"{SLIDER} === 2")
+        assert page.evaluate("[scrollY, location.hash]") == [before, ""]
+
+
+def test_phrase_is_a_link_to_the_view_without_scripts(browser):
+    with browser.new_page(java_script_enabled=False) as page:
+        page.goto((SITE / ROPE).as_uri())
+        page.locator(".view-phrase").first.click()
+        assert page.url.endswith("#view-rope")
+        expect(page.locator("#view-rope")).to_be_in_viewport()
+
+
+def test_phrase_for_a_view_that_a_page_has_not_stops_the_build():
+    link = '<a class="reference external" href="view:rope?query=2&amp;amp;key=1">x</a>'
+    view = '<div class="attention-view" data-kind="rope"></div>'
+    assert 'data-set="query=2&amp;key=1"' in with_phrases(link + view, "p")
+    with pytest.raises(ExtensionError, match="p: there is no view 'rope' to set"):
+        with_phrases(link, "p")
