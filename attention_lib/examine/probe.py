@@ -5,14 +5,14 @@ attend".
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.adapters import Calling, find_calling
+from attention_lib.examine.adapters import Calling, find_calling, values_of
 from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import FaultError, apart, size
 from attention_lib.masks import causal_mask
@@ -144,14 +144,11 @@ class Probe:
             torch.manual_seed(self.draw_seed)
         if not raw:  # so that a layer that changes its input confuses one probe only
             x, mask = x.clone(), None if mask is None else mask.clone()
-        if self.calling.by_mask and options.get("causal") and self.mask_shape:
-            no_cache = 0 if "cache" not in options else None
-            past = getattr(options.get("cache"), "length", no_cache)
-            if isinstance(past, int):
-                del options["causal"]
-                hides = causal_mask(x.shape[1], past + x.shape[1], device=x.device)
-                hides = hides.expand(x.shape[0], -1, -1)
-                mask = hides if mask is None else mask & hides
+        if self.calling.by_mask and options.pop("causal", False):
+            past = self.calling.held(options["cache"]) if "cache" in options else 0
+            hides = causal_mask(x.shape[1], past + x.shape[1], device=x.device)
+            hides = hides.expand(x.shape[0], -1, -1)
+            mask = hides if mask is None else mask & hides
         if mask is not None:
             shaped = _MASK_SHAPES.get(str(self.mask_shape), _MASK_SHAPES["(B, T, T)"])
             options["mask"] = shaped(mask)
@@ -191,15 +188,9 @@ class Probe:
         """The function that makes a cache, None for a layer that takes none."""
         return self.calling.new_cache if "cache" in self.takes else None
 
-    def values_of(self, names: Iterable[str]) -> list[tuple[str, Any]]:
+    def values_of(self, names: Sequence[str]) -> list[tuple[str, Any]]:
         """Return what parts of the layer, or their configs, hold under these names."""
-        return [
-            (name, getattr(owner, name))
-            for part in self.layer.modules()
-            for owner in (part, getattr(part, "config", None))
-            for name in names
-            if getattr(owner, name, None) is not None
-        ]
+        return list(values_of(self.layer.modules(), names))
 
     @cached_property
     def is_causal(self) -> bool:
@@ -376,10 +367,9 @@ def _raise_dropout(layer: nn.Module) -> None:
 
 def width_of(layer: nn.Module) -> int:
     """Return the width of a layer's input, by its names or weights."""
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in _WIDTHS:
-            if isinstance(value := getattr(owner, name, None), int):
-                return value
+    for _, value in values_of([layer], _WIDTHS):
+        if isinstance(value, int):
+            return value
     for part in layer.modules():
         if isinstance(part, nn.Linear):
             return part.in_features
