@@ -24,14 +24,14 @@ Run = Callable[[Probe], Tensor]
 
 
 def tell_first_step(
-    mine: Probe, other: Probe, run: Run, *, gradients: bool = False, seed: int = 0
+    mine: Probe, other: Probe, run: Run, *, gradients: bool = False
 ) -> str:
     """Name the first step at which a layer and its reference differ, or return ""."""
     bits = torch.finfo(mine.dtype)
     tolerance = 4 * bits.eps if bits.bits < 32 else mine.tolerance / 10
     try:
-        ours, result = _record(mine, run, seed)
-        theirs, wanted = _record(other, run, seed)
+        ours, result = _record(mine, run)
+        theirs, wanted = _record(other, run)
         if gradients:
             return _gradient_end(ours, theirs, tolerance)
         calls = {step.words for step in theirs}
@@ -46,9 +46,8 @@ def tell_first_step(
         return ""
 
 
-def _record(probe: Probe, run: Run, seed: int) -> tuple[list[Step], Value]:
+def _record(probe: Probe, run: Run) -> tuple[list[Step], Value]:
     fresh = probe.fresh()
-    torch.manual_seed(seed)
     with torch.no_grad(), Recorder(fresh.layer) as recorder:
         result = run(fresh)
     return recorder.steps, value_of(result)
