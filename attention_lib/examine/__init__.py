@@ -4,6 +4,7 @@ Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
 attend".
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -141,12 +142,12 @@ def examine(
         title = getattr(layer, "__name__", title)
         layer, d_model = FunctionLayer(layer), None
     options: dict[str, Any] = dict(calls=calls, reference=reference, seed=seed)
-    probe = Probe(layer, d_model=d_model, causal=causal, **options)
     findings = []
-    for name in tqdm(names, disable=not progress, desc="checks", leave=False):
-        verdict, seen = _run(name, probe)
-        findings.append(Finding(name, verdict, seen, CHECKS[name][1]))
-    return Report(title, findings, _leaks(probe))
+    with torch.no_grad():  # a probe that needs gradients says so
+        probe = Probe(layer, d_model=d_model, causal=causal, **options)
+        for name in tqdm(names, disable=not progress, desc="checks", leave=False):
+            findings.append(Finding(name, *_run(name, probe), CHECKS[name][1]))
+        return Report(title, findings, _leaks(probe))
 
 
 def _names(checks: Sequence[str] | None) -> list[str]:
@@ -192,13 +193,11 @@ def _raised(error: Exception) -> str:
 def _leaks(probe: Probe) -> dict[str, Any]:
     """Return what outputs depend on, for the picture; nothing where the layer fails."""
     found: dict[str, Any] = {}
-    try:
+    with contextlib.suppress(Exception):
         found["no mask"] = probe.leaks().numpy(force=True)
         if probe.causal_options:
             found["causal"] = probe.leaks(causal=True).numpy(force=True)
         if "mask" in probe.takes:
             leaks = probe.leaks(probe.padding([4])).amax(dim=0)
             found["two hidden"] = leaks.numpy(force=True)
-    except Exception:
-        return found
     return found

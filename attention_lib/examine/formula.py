@@ -68,8 +68,7 @@ def probe_formula(probe: Probe) -> str:
         raise NotApplicableError("no number of heads fits its weights")
     least, words = torch.inf, ""
     for options in [{}, probe.causal_options] if probe.causal_options else [{}]:
-        with torch.no_grad():
-            words, near = _compare(probe, roles, variants, options)
+        words, near = _compare(probe, roles, variants, options)
         least = min(least, near)
     if words:
         return words

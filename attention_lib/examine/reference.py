@@ -227,19 +227,18 @@ def _dropout_rates(layer: nn.Module) -> dict[tuple[str, str], float]:
 
 def _compare(mine: Probe, other: Probe, words: str, run: Run) -> str | None:
     """Return how far the two are apart; None where the reference refuses the call."""
-    with torch.no_grad():
-        try:
-            wanted = run(other.fresh())
-        except Exception:
-            return None
-        try:
-            found = run(mine.fresh())
-        except OwnDrawError:
-            return None
-        except Exception as error:
-            optional = any(each in words for each in _OPTIONAL)
-            is_refused = isinstance(error, _REFUSALS) and optional
-            return None if is_refused else error_words(error)
+    try:
+        wanted = run(other.fresh())
+    except Exception:
+        return None
+    try:
+        found = run(mine.fresh())
+    except OwnDrawError:
+        return None
+    except Exception as error:
+        optional = any(each in words for each in _OPTIONAL)
+        is_refused = isinstance(error, _REFUSALS) and optional
+        return None if is_refused else error_words(error)
     if not wanted.isfinite().all():
         return None
     if not found.isfinite().all():
@@ -302,19 +301,18 @@ def _half_precision(mine: Probe, other: Probe) -> Iterator[Compared]:
         if mine.new_cache and other.new_cache:
             cases.append((f"in {name} with a cache", read))
         for words, run in cases:
-            with torch.no_grad():
-                try:
-                    exact = run(other.fresh(dtype).fresh(other.dtype))
-                    costs = _shares(run(other.fresh(dtype)).to(exact.dtype), exact)
-                except Exception:
-                    continue
-                if not costs.isfinite().all():
-                    continue
-                try:
-                    found = run(mine.fresh(dtype))
-                except Exception as error:
-                    yield words, error_words(error), str
-                    continue
+            try:
+                exact = run(other.fresh(dtype).fresh(other.dtype))
+                costs = _shares(run(other.fresh(dtype)).to(exact.dtype), exact)
+            except Exception:
+                continue
+            if not costs.isfinite().all():
+                continue
+            try:
+                found = run(mine.fresh(dtype))
+            except Exception as error:
+                yield words, error_words(error), str
+                continue
             limit = 4 * float(costs.max()) + slack
             far = _far_apart(found.to(exact.dtype), exact, limit)
             both = mine.fresh(dtype), other.fresh(dtype)
@@ -367,5 +365,4 @@ def _draws_apart(mine: Probe, other: Probe) -> str:
 def _drawn(probe: Probe, times: int = 1, seed: int = 0) -> Tensor:
     """Return one call in training mode, of an input that repeats over the batch."""
     call = in_training(lambda each: each.run_causal(each.x().repeat(times, 1, 1)), seed)
-    with torch.no_grad():
-        return call(probe.fresh())
+    return call(probe.fresh())

@@ -48,7 +48,7 @@ def tell_first_step(
 
 def _record(probe: Probe, run: Run) -> tuple[list[Step], Value]:
     fresh = probe.fresh()
-    with torch.no_grad(), Recorder(fresh.layer) as recorder:
+    with Recorder(fresh.layer) as recorder:
         result = run(fresh)
     return recorder.steps, value_of(result)
 
@@ -260,8 +260,7 @@ def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Te
         if name in names:
             part.register_forward_pre_hook(partial(note, name, "gets"))
             part.register_forward_hook(partial(note, name, "gives"))
-    with torch.no_grad():
-        run(fresh)
+    run(fresh)
     return seen
 
 
@@ -282,8 +281,7 @@ def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
     In a long text few tokens are changed: those around the first output that differs.
     """
     try:
-        with torch.no_grad():
-            one, two = (run(each.fresh()) for each in (mine, other))
+        one, two = (run(each.fresh()) for each in (mine, other))
         if one.ndim != 3 or one.shape != two.shape:
             return ""
         length = one.shape[1]
@@ -311,11 +309,10 @@ def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
 def _reach(probe: Probe, run: Run, positions: list[int]) -> Tensor:
     """Return on which of these tokens each output of a call depends, (T, K)."""
     columns = []
-    with torch.no_grad():
-        before = run(probe.fresh())
-        for position in positions:
-            changed = probe.fresh()
-            changed.changed_position = position
-            columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
+    before = run(probe.fresh())
+    for position in positions:
+        changed = probe.fresh()
+        changed.changed_position = position
+        columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
     least = probe.tolerance / 1e3 if len(columns[0]) > LONG else probe.tolerance
     return torch.stack(columns, dim=-1) > least
