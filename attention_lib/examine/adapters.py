@@ -18,16 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.masks import with_causal
-from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.rope import rope_angles
-from attention_lib.validation import require_function, require_heads
+from attention_lib.validation import require_function
 
 _MASKS = "mask", "attn_mask"
 _CAUSAL = "causal", "is_causal"
 _MASKED = frozenset({"mask", "causal"})
 
 
-class FunctionLayer(nn.Module):
+class FunctionLayer(MultiHeadAttention):
     """Multi-head attention whose heads attend by a function, to be examined.
 
     Args:
@@ -45,16 +45,11 @@ class FunctionLayer(nn.Module):
     def __init__(
         self, function: Callable[..., Any], d_model: int = 12, num_heads: int = 3
     ) -> None:
-        super().__init__()
         require_function("function", function)
-        require_heads(d_model, num_heads)
-        self.function, self.d_model, self.num_heads = function, d_model, num_heads
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.q_proj = nn.Linear(d_model, d_model)
-            self.k_proj = nn.Linear(d_model, d_model)
-            self.v_proj = nn.Linear(d_model, d_model)
-            self.out_proj = nn.Linear(d_model, d_model)
+            super().__init__(d_model, num_heads, qkv_bias=True)
+        self.function = function
         try:
             names = list(inspect.signature(function).parameters)
         except ValueError:  # written in C, as torch's own
@@ -64,30 +59,24 @@ class FunctionLayer(nn.Module):
         self.takes = {"memory"} | ({"mask", "causal"} if self.mask_name else set())
         self.takes |= {"causal"} if self.causal_name else set()
 
-    def forward(
+    def _attend(
         self,
-        x: Tensor,
-        mask: Tensor | None = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
         *,
-        causal: bool = False,
-        memory: Tensor | None = None,
+        square: bool,
     ) -> Tensor:
-        """Project, let the function attend, and project the result."""
-        source = x if memory is None else memory
-        inputs = ((self.q_proj, x), (self.k_proj, source), (self.v_proj, source))
-        query, key, value = (
-            split_heads(proj(of), self.num_heads) for proj, of in inputs
-        )
         options: dict[str, Any] = {}
         if causal and self.causal_name and mask is None:
             options[self.causal_name] = True
         elif causal:
-            mask = with_causal(add_head_axis(mask), causal, query, key)
+            mask = with_causal(mask, causal, query, key)
         if mask is not None:
-            options[str(self.mask_name)] = add_head_axis(mask)
-        found = self.function(query, key, value, **options)
-        found = found[0] if isinstance(found, tuple) else found
-        return self.out_proj(merge_heads(found))
+            options[str(self.mask_name)] = mask
+        return _first(self.function(query, key, value, **options))
 
 
 @dataclass(frozen=True)
