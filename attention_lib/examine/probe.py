@@ -54,8 +54,8 @@ class Probe:
         *,
         d_model: int | None,
         causal: bool | None,
-        calls: Callable[..., Any] | None,
-        reference: Callable[..., Any] | None,
+        calls: Callable[..., Any] | None = None,
+        reference: Callable[..., Any] | None = None,
         seed: int,
     ) -> None:
         self.original, self.reference, self.stated_causal = layer, reference, causal

@@ -143,17 +143,12 @@ def _beside(probe: Probe, reference: Any) -> Probe:
     """Return a probe of the reference, called as the user says, or by its names."""
     is_layer = isinstance(reference, nn.Module)
     layer = reference if is_layer else _Function(reference)
-    options: dict[str, Any] = dict(
-        d_model=probe.d_model,
-        causal=probe.stated_causal,
-        reference=None,
-        seed=probe.seed,
-    )
+    make = partial(Probe, layer, d_model=probe.d_model, seed=probe.seed)
     if probe.calls is not None and is_layer:
-        found = Probe(layer, calls=probe.calls, **options)
+        found = make(causal=probe.stated_causal, calls=probe.calls)
         if found.problem is None:
             return found
-    return Probe(layer, calls=None, **options)
+    return make(causal=probe.stated_causal)
 
 
 def _other_weights(layer: nn.Module, reference: nn.Module) -> str:
