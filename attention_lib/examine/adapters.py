@@ -161,7 +161,7 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     if isinstance(layer, FunctionLayer):
         by_mask = layer.causal_name is None
     three = {"query", "key", "value"} <= names
-    known = {*words.values(), "angles", "query", "key", "value"}
+    known = {*words.values(), "angles", "cache", "query", "key", "value"}
     others = list(inspect.signature(layer.forward).parameters)[0 if three else 1 :]
     return Calling(
         partial(_call_by_names, words, three),
