@@ -4,6 +4,7 @@ Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
 attend".
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,33 +52,30 @@ __all__ = [
 ]
 
 # Each check by its name, with its probe and the section that explains it.
-CHECKS: dict[str, tuple[Callable[[Probe], str], tuple[str, str]]] = {
-    "shape": (behaviour.probe_shape, ("04-multi-head", "every-shape")),
-    "deterministic": (
-        behaviour.probe_deterministic,
-        ("06-tiny-block", "block-dropout"),
-    ),
-    "future": (masking.probe_future, ("03-masks", "leak-map")),
-    "padding": (masking.probe_padding, ("03-masks", "padding")),
-    "batch": (behaviour.probe_batch, ("03-masks", "both")),
-    "order": (behaviour.probe_order, ("05-positions", "order-blind")),
-    "offset": (behaviour.probe_offset, ("05-positions", "offset-only")),
-    "empty rows": (masking.probe_empty_rows, ("03-masks", "nan-laboratory")),
-    "memory": (behaviour.probe_memory, ("04-multi-head", "cross-heads")),
-    "large scores": (extremes.probe_large, ("03-masks", "fill-values")),
-    "half precision": (extremes.probe_half_precision, ("03-masks", "fill-values")),
-    "gradients": (training.probe_gradients, ("08-training", "one-step")),
-    "trainable": (training.probe_trainable, ("08-training", "one-step")),
-    "training": (training.probe_training, ("06-tiny-block", "block-dropout")),
-    "parts": (residual.probe_parts, ("06-tiny-block", "residual")),
-    "cache": (caching.probe_cache, ("09-kv-cache", "the-cache")),
-    "formula": (formula.probe_formula, ("02-single-head", "three-projections")),
-    "reference": (reference.probe_reference, ("04-multi-head", "proved-equal")),
-    "parameters": (tools.probe_parameters, ("04-multi-head", "what-it-costs")),
-    "flops": (tools.probe_flops, ("04-multi-head", "what-it-costs")),
-    "device": (tools.probe_device, ("20-health-checks", "tools")),
-    "compile": (tools.probe_compile, ("20-health-checks", "tools")),
-    "export": (tools.probe_export, ("20-health-checks", "tools")),
+CHECKS: dict[str, tuple[Callable[[Probe], str], str, str]] = {
+    "shape": (behaviour.probe_shape, "04-multi-head", "every-shape"),
+    "deterministic": (behaviour.probe_deterministic, "06-tiny-block", "block-dropout"),
+    "future": (masking.probe_future, "03-masks", "leak-map"),
+    "padding": (masking.probe_padding, "03-masks", "padding"),
+    "batch": (behaviour.probe_batch, "03-masks", "both"),
+    "order": (behaviour.probe_order, "05-positions", "order-blind"),
+    "offset": (behaviour.probe_offset, "05-positions", "offset-only"),
+    "empty rows": (masking.probe_empty_rows, "03-masks", "nan-laboratory"),
+    "memory": (behaviour.probe_memory, "04-multi-head", "cross-heads"),
+    "large scores": (extremes.probe_large, "03-masks", "fill-values"),
+    "half precision": (extremes.probe_half_precision, "03-masks", "fill-values"),
+    "gradients": (training.probe_gradients, "08-training", "one-step"),
+    "trainable": (training.probe_trainable, "08-training", "one-step"),
+    "training": (training.probe_training, "06-tiny-block", "block-dropout"),
+    "parts": (residual.probe_parts, "06-tiny-block", "residual"),
+    "cache": (caching.probe_cache, "09-kv-cache", "the-cache"),
+    "formula": (formula.probe_formula, "02-single-head", "three-projections"),
+    "reference": (reference.probe_reference, "04-multi-head", "proved-equal"),
+    "parameters": (tools.probe_parameters, "04-multi-head", "what-it-costs"),
+    "flops": (tools.probe_flops, "04-multi-head", "what-it-costs"),
+    "device": (tools.probe_device, "20-health-checks", "tools"),
+    "compile": (tools.probe_compile, "20-health-checks", "tools"),
+    "export": (tools.probe_export, "20-health-checks", "tools"),
 }
 # Checks whose faults are explained by a suspicious step, where there is one.
 _EXPLAINED = {"deterministic", "batch", "order", "large scores", "future", "padding"}
@@ -141,12 +139,12 @@ def examine(
         title = getattr(layer, "__name__", title)
         layer, d_model = FunctionLayer(layer), None
     options: dict[str, Any] = dict(calls=calls, reference=reference, seed=seed)
-    probe = Probe(layer, d_model=d_model, causal=causal, **options)
     findings = []
-    for name in tqdm(names, disable=not progress, desc="checks", leave=False):
-        verdict, seen = _run(name, probe)
-        findings.append(Finding(name, verdict, seen, CHECKS[name][1]))
-    return Report(title, findings, _leaks(probe))
+    with torch.no_grad():  # a probe that needs gradients says so
+        probe = Probe(layer, d_model=d_model, causal=causal, **options)
+        for name in tqdm(names, disable=not progress, desc="checks", leave=False):
+            findings.append(Finding(name, *_run(name, probe), CHECKS[name][1:]))
+        return Report(title, findings, _leaks(probe))
 
 
 def _names(checks: Sequence[str] | None) -> list[str]:
@@ -192,13 +190,11 @@ def _raised(error: Exception) -> str:
 def _leaks(probe: Probe) -> dict[str, Any]:
     """Return what outputs depend on, for the picture; nothing where the layer fails."""
     found: dict[str, Any] = {}
-    try:
+    with contextlib.suppress(Exception):
         found["no mask"] = probe.leaks().numpy(force=True)
         if probe.causal_options:
             found["causal"] = probe.leaks(causal=True).numpy(force=True)
         if "mask" in probe.takes:
             leaks = probe.leaks(probe.padding([4])).amax(dim=0)
             found["two hidden"] = leaks.numpy(force=True)
-    except Exception:
-        return found
     return found

@@ -9,7 +9,7 @@ attend", and become what the layer wants.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,16 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.masks import causal_mask, with_causal
-from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.masks import with_causal
+from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.rope import rope_angles
-from attention_lib.validation import require_function, require_heads
+from attention_lib.validation import require_function
 
 _MASKS = "mask", "attn_mask"
 _CAUSAL = "causal", "is_causal"
+_MASKED = frozenset({"mask", "causal"})
 
 
-class FunctionLayer(nn.Module):
+class FunctionLayer(MultiHeadAttention):
     """Multi-head attention whose heads attend by a function, to be examined.
 
     Args:
@@ -44,16 +45,11 @@ class FunctionLayer(nn.Module):
     def __init__(
         self, function: Callable[..., Any], d_model: int = 12, num_heads: int = 3
     ) -> None:
-        super().__init__()
         require_function("function", function)
-        require_heads(d_model, num_heads)
-        self.function, self.d_model, self.num_heads = function, d_model, num_heads
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.q_proj = nn.Linear(d_model, d_model)
-            self.k_proj = nn.Linear(d_model, d_model)
-            self.v_proj = nn.Linear(d_model, d_model)
-            self.out_proj = nn.Linear(d_model, d_model)
+            super().__init__(d_model, num_heads, qkv_bias=True)
+        self.function = function
         try:
             names = list(inspect.signature(function).parameters)
         except ValueError:  # written in C, as torch's own
@@ -63,30 +59,24 @@ class FunctionLayer(nn.Module):
         self.takes = {"memory"} | ({"mask", "causal"} if self.mask_name else set())
         self.takes |= {"causal"} if self.causal_name else set()
 
-    def forward(
+    def _attend(
         self,
-        x: Tensor,
-        mask: Tensor | None = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
         *,
-        causal: bool = False,
-        memory: Tensor | None = None,
+        square: bool,
     ) -> Tensor:
-        """Project, let the function attend, and project the result."""
-        source = x if memory is None else memory
-        inputs = ((self.q_proj, x), (self.k_proj, source), (self.v_proj, source))
-        query, key, value = (
-            split_heads(proj(of), self.num_heads) for proj, of in inputs
-        )
         options: dict[str, Any] = {}
         if causal and self.causal_name and mask is None:
             options[self.causal_name] = True
         elif causal:
-            mask = with_causal(add_head_axis(mask), causal, query, key)
+            mask = with_causal(mask, causal, query, key)
         if mask is not None:
-            options[str(self.mask_name)] = add_head_axis(mask)
-        found = self.function(query, key, value, **options)
-        found = found[0] if isinstance(found, tuple) else found
-        return self.out_proj(merge_heads(found))
+            options[str(self.mask_name)] = mask
+        return _first(self.function(query, key, value, **options))
 
 
 @dataclass(frozen=True)
@@ -99,14 +89,17 @@ class Calling:
         takes: the names of what it takes besides ``layer`` and ``x``. ``start`` is the
             position of the first token, where positions come from outside.
         new_cache: ``new_cache(layer, batch_size, max_len)``.
+        held: ``held(cache)``, how many tokens a cache holds.
         additive: whether hidden keys get a large negative number from us.
-        by_mask: whether ``causal`` is made by a mask, as the layer has no word for it.
+        by_mask: whether ``causal`` must come as a mask, as the layer has no word for
+            it. Then ``call`` takes no ``causal``.
         unknown: the names in its signature that nothing is passed for.
     """
 
     call: Callable[..., Any]
     takes: frozenset[str]
     new_cache: Callable[[Any, int, int], Any] | None = None
+    held: Callable[[Any], int] = lambda cache: int(cache.length)
     additive: bool = False
     by_mask: bool = False
     unknown: tuple[str, ...] = ()
@@ -118,18 +111,24 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
         names = frozenset(list(inspect.signature(calls).parameters)[1:])
         new_cache = _its_new_cache if "cache" in names else None
         return Calling(calls, names & {*_NAMES, "start"}, new_cache)
-    for is_known, calling in _KNOWN:
-        if is_known(layer):
-            return calling
+    if isinstance(layer, nn.MultiheadAttention | nn.TransformerEncoderLayer):
+        memory = {"memory"} if isinstance(layer, nn.MultiheadAttention) else set()
+        return Calling(_call_torch, _MASKED | memory, by_mask=True)
+    if type(layer).__module__.startswith("x_transformers"):
+        takes = _MASKED | {"memory", "cache"}
+        return Calling(_call_x_transformers, takes, lambda *_: [None])
     names = frozenset(inspect.signature(layer.forward).parameters)
     if isinstance(layer, FunctionLayer):
         names &= {"x", *layer.takes}
     if "hidden_states" in names:
         extra = {"position_embeddings": "start", "past_key_values": "cache"}
-        takes = {"mask", "causal", *(extra[name] for name in names & {*extra})}
-        call = partial(_call_hugging_face, names)
         return Calling(
-            call, frozenset(takes), _hugging_face_cache, additive=True, by_mask=True
+            partial(_call_hugging_face, names),
+            _MASKED | {extra[name] for name in names & {*extra}},
+            _hugging_face_cache,
+            held=partial(_held_by_hugging_face, layer),
+            additive=True,
+            by_mask=True,
         )
     return _by_names(layer, names)
 
@@ -162,7 +161,7 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     if isinstance(layer, FunctionLayer):
         by_mask = layer.causal_name is None
     three = {"query", "key", "value"} <= names
-    known = {*words.values(), "angles", "query", "key", "value"}
+    known = {*words.values(), "angles", "cache", "query", "key", "value"}
     others = list(inspect.signature(layer.forward).parameters)[0 if three else 1 :]
     return Calling(
         partial(_call_by_names, words, three),
@@ -185,10 +184,6 @@ def _call_by_names(
     memory: Tensor | None = None,
     start: int | None = None,
 ) -> Tensor:
-    if causal and not words["causal"]:
-        key_len = x.shape[1] + (cache.length if cache is not None else 0)
-        hides = causal_mask(x.shape[1], key_len, device=x.device)
-        mask, causal = hides if mask is None else mask & hides, False
     given = {"mask": mask, "causal": causal or None, "memory": memory, "cache": cache}
     options = {str(words[n]): each for n, each in given.items() if each is not None}
     if start is not None:
@@ -211,30 +206,15 @@ def _first(found: Any) -> Any:
     return found[0] if isinstance(found, tuple | list) else found
 
 
-def _all_pairs(
-    mask: Tensor | None, causal: bool, x: Tensor, key_len: int
-) -> Tensor | None:
-    """Return one mask (B, T, K) of all that is hidden, or None."""
-    if causal:
-        hides = causal_mask(x.shape[1], key_len, device=x.device)
-        mask = hides if mask is None else mask & hides
-    return None if mask is None else mask.expand(x.shape[0], x.shape[1], key_len)
-
-
 def _call_torch(
-    layer: Any,
-    x: Tensor,
-    mask: Tensor | None = None,
-    *,
-    causal: bool = False,
-    memory: Tensor | None = None,
+    layer: Any, x: Tensor, mask: Tensor | None = None, *, memory: Tensor | None = None
 ) -> Tensor:
     """Call PyTorch's layer, or its block; they name what is hidden, per head."""
     block = isinstance(layer, nn.TransformerEncoderLayer)
     attention: Any = layer.self_attn if block else layer
     source = x if memory is None else memory
-    mask = _all_pairs(mask, causal, x, source.shape[1])
     if mask is not None:
+        mask = mask.expand(x.shape[0], x.shape[1], source.shape[1])
         mask = ~mask.repeat_interleave(attention.num_heads, dim=0)
     if not attention.batch_first:
         x, source = x.transpose(0, 1), source.transpose(0, 1)
@@ -272,23 +252,24 @@ def _hugging_face_cache(layer: Any, batch_size: int, max_len: int) -> Any:
     return DynamicCache()
 
 
+def _held_by_hugging_face(layer: Any, cache: Any) -> int:
+    return int(cache.get_seq_length(_number_of(layer, "layer_idx") or 0))
+
+
 def _call_hugging_face(
     names: frozenset[str],
     layer: Any,
     x: Tensor,
     mask: Tensor | None = None,
     *,
-    causal: bool = False,
     cache: Any = None,
     start: int | None = None,
 ) -> Tensor:
-    index = _number_of(layer, "layer_idx") or 0
-    past = 0 if cache is None else int(cache.get_seq_length(index))
-    seen = _all_pairs(mask, causal, x, past + x.shape[1])
     hides = None
-    if seen is not None:  # 0 where a key is seen, else a large negative number
-        hides = torch.zeros(seen.shape, dtype=x.dtype, device=x.device)
-        hides = hides.masked_fill(~seen, torch.finfo(x.dtype).min)[:, None]
+    if mask is not None:  # 0 where a key is seen, else a large negative number
+        mask = mask.expand(*x.shape[:2], mask.shape[-1])
+        hides = torch.zeros(mask.shape, dtype=x.dtype, device=x.device)
+        hides = hides.masked_fill(~mask, torch.finfo(x.dtype).min)[:, None]
     name = "attention_mask" if "attention_mask" in names else "mask"
     options: dict[str, Any] = {name: hides}
     if cache is not None:
@@ -308,30 +289,16 @@ def _call_hugging_face(
 
 
 def _number_of(layer: Any, name: str) -> int | None:
-    for part in layer.modules():
+    values = (value for _, value in values_of(layer.modules(), [name]))
+    return next((value for value in values if isinstance(value, int)), None)
+
+
+def values_of(
+    parts: Iterable[nn.Module], names: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield what parts of a layer, or their configs, hold under these names."""
+    for part in parts:
         for owner in (part, getattr(part, "config", None)):
-            value = getattr(owner, name, None)
-            if isinstance(value, int):
-                return value
-    return None
-
-
-# Layers that are known by their class: how to recognise each, and how to call it.
-_KNOWN: tuple[tuple[Callable[[nn.Module], bool], Calling], ...] = (
-    (
-        lambda layer: isinstance(layer, nn.MultiheadAttention),
-        Calling(_call_torch, frozenset({"mask", "causal", "memory"}), by_mask=True),
-    ),
-    (
-        lambda layer: isinstance(layer, nn.TransformerEncoderLayer),
-        Calling(_call_torch, frozenset({"mask", "causal"}), by_mask=True),
-    ),
-    (
-        lambda layer: type(layer).__module__.startswith("x_transformers"),
-        Calling(
-            _call_x_transformers,
-            frozenset({"mask", "causal", "memory", "cache"}),
-            lambda *_: [None],
-        ),
-    ),
-)
+            for name in names:
+                if (value := getattr(owner, name, None)) is not None:
+                    yield name, value

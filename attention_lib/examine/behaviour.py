@@ -74,9 +74,9 @@ def probe_deterministic(probe: Probe) -> str:
     if _RANDOM & {*operations_of(lambda: probe.run(other)).types}:
         words += " (it draws random numbers in evaluation mode)"
     probe.expect_same(probe.run_causal(x), first, words)
-    with torch.no_grad():
-        bare = probe.run_causal(x)
-    probe.expect_same(bare, first, "without gradients the output differs by {}")
+    with torch.enable_grad():
+        found = probe.run_causal(x)
+    probe.expect_same(found, first, "without gradients the output differs by {}")
     _expect_nothing_kept(probe, x, first)
     if "mask" in probe.takes:
         _expect_no_mask_kept(probe, x, first)

@@ -155,11 +155,10 @@ def _why(probe: Probe, cut: list[int], positions: bool) -> str:
     def read(x: Tensor) -> Tensor:
         return in_pieces(probe, x, cut, positions=positions)
 
-    with torch.no_grad():
-        before = read(x)
-        changed = torch.cat([other[:1], x[1:]])
-        if apart(read(changed)[1:], before[1:]) > probe.tolerance:
-            return "; one text shows in another"
+    before = read(x)
+    changed = torch.cat([other[:1], x[1:]])
+    if apart(read(changed)[1:], before[1:]) > probe.tolerance:
+        return "; one text shows in another"
     found = probe.dependence(read, BATCH, LENGTH).amax(dim=0) > probe.tolerance
     past = probe.leaks(**probe.causal_options) > probe.tolerance  # at once
     if (past & ~causal_mask(LENGTH)).any():

@@ -83,18 +83,29 @@ def find_cases(mine: Probe, other: Probe) -> Iterator[Case]:
         yield "with a second memory after a first", twice
         if "mask" in both and "(T, T)" not in masks:
             yield "with a memory and a mask of it", _masked_memory
-    yield "in its input's gradient", partial(_gradient, "", False)
+    yield "in its input's gradient", partial(gradient, "", False)
     if "mask" in both:
         beside = "in its input's gradient beside padding"
-        yield beside, partial(_gradient, "", True)
+        yield beside, partial(gradient, "", True)
     for name in dict(mine.layer.named_parameters()):
         if name in dict(other.layer.named_parameters()):
-            yield f"in the gradient of {name}", partial(_gradient, name, False)
+            yield f"in the gradient of {name}", partial(gradient, name, False)
 
 
 def plain(batch: int = BATCH, length: int = LENGTH, *, causal: bool = True) -> Run:
     """Return a call with one random input."""
     return lambda each: each.run(each.x(batch, length), **_options(each, causal))
+
+
+def in_training(run: Run, seed: int = 0) -> Run:
+    """Return a call in training mode, whose random numbers have one seed."""
+
+    def call(each: Probe) -> Tensor:
+        each.layer.train()
+        torch.manual_seed(each.seed + seed)
+        return run(each)
+
+    return call
 
 
 def _options(each: Probe, causal: bool) -> dict[str, Any]:
@@ -187,12 +198,8 @@ def _after(same_names: bool) -> Iterator[Case]:
         return call(each)
 
     def undropped(each: Probe) -> Tensor:
-        each.layer.train()
-        found = []
-        for seed in range(2):
-            torch.manual_seed(seed)
-            with _NothingDropped():
-                found.append(call(each))
+        with _NothingDropped():
+            found = [in_training(call, seed)(each) for seed in range(2)]
         if not torch.equal(*found):
             raise OwnDrawError
         return found[0]
@@ -205,9 +212,9 @@ def _after(same_names: bool) -> Iterator[Case]:
 
     def trained(each: Probe) -> Tensor:
         each.layer.train()
-        found = call(each)
+        call(each)
         each.layer.eval()
-        return found
+        return call(each)
 
     def within(mode: Any) -> Run:
         def run(each: Probe) -> Tensor:
@@ -229,7 +236,7 @@ def _after(same_names: bool) -> Iterator[Case]:
     yield "after a call of a second layer of its class", _chain(twin, call)
     yield "where gradients are kept", within(torch.enable_grad)
     yield "in inference mode", within(torch.inference_mode)
-    yield "after a call in training mode", _chain(trained, call)
+    yield "after a call in training mode", trained
     yield "with an input that is not contiguous", strided
 
 
@@ -277,7 +284,7 @@ def _masked_memory(each: Probe) -> Tensor:
     return each.run(each.x(), mask, memory=each.x(length=9, seed=3))
 
 
-def _gradient(name: str, padded: bool, each: Probe) -> Tensor:
+def gradient(name: str, padded: bool, each: Probe) -> Tensor:
     """Return the gradient of a weight, or of the input; zeros where there is none."""
     x, mask = each.x(), each.padding([4]) if padded else None
     weight = each.layer.get_parameter(name) if name else x.requires_grad_()

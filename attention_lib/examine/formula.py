@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attention_lib.examine.adapters import values_of
 from attention_lib.examine.formula_variants import (
     AFTER,
     ANGLES,
@@ -67,8 +68,7 @@ def probe_formula(probe: Probe) -> str:
         raise NotApplicableError("no number of heads fits its weights")
     least, words = torch.inf, ""
     for options in [{}, probe.causal_options] if probe.causal_options else [{}]:
-        with torch.no_grad():
-            words, near = _compare(probe, roles, variants, options)
+        words, near = _compare(probe, roles, variants, options)
         least = min(least, near)
     if words:
         return words
@@ -148,13 +148,11 @@ def _slips(
 def _heads(layer: nn.Module, roles: Roles) -> list[int]:
     """Return how many heads the layer says that it has, or may have."""
     width = roles.query.shape[0]
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in _HEADS:
-            value = getattr(owner, name, None)
-            if isinstance(value, int) and width % value == 0:
-                return [value]
-            if isinstance(value, nn.ModuleList):
-                return [len(value)]
+    for _, value in values_of([layer], _HEADS):
+        if isinstance(value, int) and width % value == 0:
+            return [value]
+        if isinstance(value, nn.ModuleList):
+            return [len(value)]
     narrow = min(width, roles.key.shape[0])
     return [n for n in range(1, width + 1) if narrow % n == 0 == width % n]
 

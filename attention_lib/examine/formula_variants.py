@@ -42,22 +42,6 @@ def _relu(scores: Tensor, seen: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-def _neighbours(x: Tensor, groups: int) -> Tensor:
-    return x.repeat_interleave(groups, 1)
-
-
-def _tiled(x: Tensor, groups: int) -> Tensor:
-    return x.repeat(1, groups, 1, 1)
-
-
-def _backwards(x: Tensor, groups: int) -> Tensor:
-    return _neighbours(x, groups).flip(1)
-
-
-def _first(x: Tensor, groups: int) -> Tensor:
-    return x[:, :1].expand(-1, groups * x.shape[1], -1, -1)
-
-
 BOTH = "heads are cut and merged by a reshape without a transpose"
 TILED = "query heads share keys in turn, not as neighbours"
 NOT_SCALED = "the scores are not scaled"
@@ -125,19 +109,13 @@ TABLES: dict[str, dict[str, Any]] = {
         "queries, keys and values are mixed up in a circle": "kvq",
         "the input itself serves as values": "qkx",
     },
-    "groups": {  # how query heads share keys, and how they share values
-        "": (_neighbours, _neighbours),
-        TILED: (_tiled, _tiled),
-        "query heads share values in turn, and keys as neighbours": (
-            _neighbours,
-            _tiled,
-        ),
-        "query heads share keys in turn, and values as neighbours": (
-            _tiled,
-            _neighbours,
-        ),
-        "query heads share keys in the reverse order": (_backwards, _backwards),
-        "all query heads read the first head of keys": (_first, _first),
+    "groups": {  # how query heads share keys, and how they share values: of SHARED
+        "": "nn",
+        TILED: "tt",
+        "query heads share values in turn, and keys as neighbours": "nt",
+        "query heads share keys in turn, and values as neighbours": "tn",
+        "query heads share keys in the reverse order": "rr",
+        "all query heads read the first head of keys": "11",
     },
     "mask": {  # of scores and the causal mask, in the place of a softmax
         AFTER: lambda s, seen: s.softmax(-1) * seen,
@@ -166,6 +144,13 @@ TABLES: dict[str, dict[str, Any]] = {
             lambda heads, x, w, bias: linear(heads, w.T, bias)
         ),
     },
+}
+#: How heads (B, H, T, D) of keys or values are repeated for their groups of queries.
+SHARED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "n": lambda x, groups: x.repeat_interleave(groups, 1),  # as neighbours
+    "t": lambda x, groups: x.repeat(1, groups, 1, 1),  # in turn
+    "r": lambda x, groups: x.repeat_interleave(groups, 1).flip(1),
+    "1": lambda x, groups: x[:, :1].expand(-1, groups * x.shape[1], -1, -1),
 }
 NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "": lambda x: x,
@@ -220,8 +205,8 @@ def attend(x: Tensor, roles: Roles, variant: FormulaVariant, *, causal: bool) ->
     head_dim = roles.query.shape[0] // variant.heads
     query, key, value = (variant["split"](part, head_dim) for part in parts)
     if (groups := query.shape[1] // key.shape[1]) > 1:
-        share_keys, share_values = variant["groups"]
-        key, value = share_keys(key, groups), share_values(value, groups)
+        ways = zip(variant["groups"], (key, value), strict=True)
+        key, value = (SHARED[way](each, groups) for way, each in ways)
     query, key = (NORMS[variant.norm](each) for each in (query, key))
     if variant.layout:
         query, key, value = _rotate(query, key, value, variant)

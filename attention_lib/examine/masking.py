@@ -265,11 +265,13 @@ def probe_empty_rows(probe: Probe) -> str:
     mask[text if probe.mask_shape != "(T, T)" else slice(None), rows] = False
     probe = probe.single  # the huge numbers of float32 are those that people use
     x = probe.x().requires_grad_()
-    found = probe.run(x, mask)
+    with torch.enable_grad():
+        found = probe.run(x, mask)
+        total = found.sum()
     if not found.isfinite().all():
         raise FaultError("a row that sees nothing is nan")
     weights = [p for p in probe.layer.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(found.sum(), [x, *weights], allow_unused=True)
+    gradients = torch.autograd.grad(total, [x, *weights], allow_unused=True)
     if not all(g is None or g.isfinite().all() for g in gradients):
         raise FaultError("the output is finite, its gradient is nan")
     leaks = probe.leaks(mask)[text]

@@ -5,14 +5,14 @@ attend".
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.adapters import Calling, find_calling
+from attention_lib.examine.adapters import Calling, find_calling, values_of
 from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import FaultError, apart, size
 from attention_lib.masks import causal_mask
@@ -54,8 +54,8 @@ class Probe:
         *,
         d_model: int | None,
         causal: bool | None,
-        calls: Callable[..., Any] | None,
-        reference: Callable[..., Any] | None,
+        calls: Callable[..., Any] | None = None,
+        reference: Callable[..., Any] | None = None,
         seed: int,
     ) -> None:
         self.original, self.reference, self.stated_causal = layer, reference, causal
@@ -89,16 +89,15 @@ class Probe:
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
         _raise_dropout(layer)
-        with torch.no_grad():
-            for parameter in layer.parameters():
-                if not parameter.is_floating_point() or parameter.is_meta:
-                    continue
-                noise = torch.randn(parameter.shape, generator=generator)
-                noise = noise.to(parameter.device, parameter.dtype)
-                if parameter.ndim < 2 and parameter.abs().max() < 10:  # else: empty
-                    parameter.add_(0.4 * noise)
-                else:
-                    parameter.copy_(noise * (parameter.shape or (1,))[-1] ** -0.5)
+        for parameter in layer.parameters():
+            if not parameter.is_floating_point() or parameter.is_meta:
+                continue
+            noise = torch.randn(parameter.shape, generator=generator)
+            noise = noise.to(parameter.device, parameter.dtype)
+            if parameter.ndim < 2 and parameter.abs().max() < 10:  # else: empty
+                parameter.add_(0.4 * noise)
+            else:
+                parameter.copy_(noise * (parameter.shape or (1,))[-1] ** -0.5)
         return layer
 
     def fresh(self, dtype: torch.dtype | None = None) -> "Probe":
@@ -144,14 +143,11 @@ class Probe:
             torch.manual_seed(self.draw_seed)
         if not raw:  # so that a layer that changes its input confuses one probe only
             x, mask = x.clone(), None if mask is None else mask.clone()
-        if self.calling.by_mask and options.get("causal") and self.mask_shape:
-            no_cache = 0 if "cache" not in options else None
-            past = getattr(options.get("cache"), "length", no_cache)
-            if isinstance(past, int):
-                del options["causal"]
-                hides = causal_mask(x.shape[1], past + x.shape[1], device=x.device)
-                hides = hides.expand(x.shape[0], -1, -1)
-                mask = hides if mask is None else mask & hides
+        if self.calling.by_mask and options.pop("causal", False):
+            past = self.calling.held(options["cache"]) if "cache" in options else 0
+            hides = causal_mask(x.shape[1], past + x.shape[1], device=x.device)
+            hides = hides.expand(x.shape[0], -1, -1)
+            mask = hides if mask is None else mask & hides
         if mask is not None:
             shaped = _MASK_SHAPES.get(str(self.mask_shape), _MASK_SHAPES["(B, T, T)"])
             options["mask"] = shaped(mask)
@@ -164,8 +160,7 @@ class Probe:
     def attempt(self, *args: Any, **options: Any) -> Tensor | None:
         """Call the layer without gradients; return None where it raises an error."""
         try:
-            with torch.no_grad():
-                return self.run_causal(*args, **options)
+            return self.run_causal(*args, **options)
         except Exception:
             return None
 
@@ -191,15 +186,9 @@ class Probe:
         """The function that makes a cache, None for a layer that takes none."""
         return self.calling.new_cache if "cache" in self.takes else None
 
-    def values_of(self, names: Iterable[str]) -> list[tuple[str, Any]]:
+    def values_of(self, names: Sequence[str]) -> list[tuple[str, Any]]:
         """Return what parts of the layer, or their configs, hold under these names."""
-        return [
-            (name, getattr(owner, name))
-            for part in self.layer.modules()
-            for owner in (part, getattr(part, "config", None))
-            for name in names
-            if getattr(owner, name, None) is not None
-        ]
+        return list(values_of(self.layer.modules(), names))
 
     @cached_property
     def is_causal(self) -> bool:
@@ -245,8 +234,7 @@ class Probe:
     def equal_rows(self) -> float:
         """How far apart the outputs are where all tokens are equal."""
         x = self.x()[:, :1].expand(-1, LENGTH, -1)
-        with torch.no_grad():
-            found = self.run(x)
+        found = self.run(x)
         change = (found - found[:, -1:]).abs().max() / found.abs().max().clamp(min=1)
         return float(change)
 
@@ -265,8 +253,7 @@ class Probe:
 
     def _feels_order(self, layer: nn.Module) -> bool:
         x, order = self.x(), torch.tensor([3, 0, 4, 2, 1, 5])
-        with torch.no_grad():
-            there, here = (self.run(each, layer=layer) for each in (x[:, order], x))
+        there, here = (self.run(each, layer=layer) for each in (x[:, order], x))
         return bool((there[:, -1] - here[:, -1]).abs().max() > self.tolerance)
 
     @cached_property
@@ -277,11 +264,10 @@ class Probe:
         named = layer.named_parameters()
         tables |= {id(each) for name, each in named if "pos" in name.lower()}
         tables |= {id(buffer) for buffer in layer.buffers()}
-        with torch.no_grad():
-            for table in [*layer.parameters(), *layer.buffers()]:
-                wide = table.ndim > 1 and table.shape[-1] == self.d_model
-                if id(table) in tables and wide and table.is_floating_point():
-                    table.copy_(table[..., :1, :].expand_as(table).clone())
+        for table in [*layer.parameters(), *layer.buffers()]:
+            wide = table.ndim > 1 and table.shape[-1] == self.d_model
+            if id(table) in tables and wide and table.is_floating_point():
+                table.copy_(table[..., :1, :].expand_as(table).clone())
         return not self._feels_order(layer)
 
     @cached_property
@@ -289,9 +275,8 @@ class Probe:
         if not (self.causal_options or self.is_causal):
             return False
         x = self.x()
-        with torch.no_grad():
-            whole = self.run_causal(x)[:, :4]
-            begin = self.run_causal(x[:, :4])
+        whole = self.run_causal(x)[:, :4]
+        begin = self.run_causal(x[:, :4])
         return bool((whole - begin).abs().max() <= self.tolerance)
 
     def leaks(
@@ -316,12 +301,11 @@ class Probe:
         """Return how much each output of a call changes with one input, (B, T, K)."""
         x, other = self.x(batch, length), self.x(batch, length, seed=2)
         columns = []
-        with torch.no_grad():
-            before = call(x)
-            for position in range(length):
-                changed = x.clone()
-                changed[:, position] = 2 * other[:, position]
-                columns.append((call(changed) - before).abs().amax(dim=-1))  # (B, T)
+        before = call(x)
+        for position in range(length):
+            changed = x.clone()
+            changed[:, position] = 2 * other[:, position]
+            columns.append((call(changed) - before).abs().amax(dim=-1))  # (B, T)
         return torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()
 
     def _find_mask_shape(self) -> str | None:
@@ -329,19 +313,18 @@ class Probe:
         if "mask" not in self.takes:
             return None
         x, everything = self.x(), self.padding([LENGTH])
-        with torch.no_grad():
-            wanted, runs = self.run(x), []
-            for shape in _MASK_SHAPES:
-                self.mask_shape = shape
-                try:
-                    found = self.run(x, everything)
-                except Exception as error:
-                    if shape == "(B, T, T)":
-                        self.mask_error = error
-                    continue
-                runs += [shape] if found.shape == wanted.shape else []
-                if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
-                    return shape
+        wanted, runs = self.run(x), []
+        for shape in _MASK_SHAPES:
+            self.mask_shape = shape
+            try:
+                found = self.run(x, everything)
+            except Exception as error:
+                if shape == "(B, T, T)":
+                    self.mask_error = error
+                continue
+            runs += [shape] if found.shape == wanted.shape else []
+            if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
+                return shape
         return runs[0] if runs else "(B, T, T)"
 
     @property
@@ -354,12 +337,11 @@ class Probe:
         x = self.x()
         pairs = self.any_pairs()
         pairs[:, :, 0] = True
-        with torch.no_grad():
-            try:
-                row = self.run(x, pairs[:, :1].expand(-1, LENGTH, -1).clone())
-                found = self.run(x, pairs)
-            except (ValueError, NotImplementedError):
-                return True
+        try:
+            row = self.run(x, pairs[:, :1].expand(-1, LENGTH, -1).clone())
+            found = self.run(x, pairs)
+        except (ValueError, NotImplementedError):
+            return True
         return bool((found - row).abs().max() <= self.tolerance)
 
 
@@ -376,10 +358,9 @@ def _raise_dropout(layer: nn.Module) -> None:
 
 def width_of(layer: nn.Module) -> int:
     """Return the width of a layer's input, by its names or weights."""
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in _WIDTHS:
-            if isinstance(value := getattr(owner, name, None), int):
-                return value
+    for _, value in values_of([layer], _WIDTHS):
+        if isinstance(value, int):
+            return value
     for part in layer.modules():
         if isinstance(part, nn.Linear):
             return part.in_features

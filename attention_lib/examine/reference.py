@@ -24,6 +24,8 @@ from attention_lib.examine.call_variants import (
     Run,
     both_told,
     find_cases,
+    gradient,
+    in_training,
     plain,
 )
 from attention_lib.examine.masking import refuses_masks_per_text
@@ -141,17 +143,12 @@ def _beside(probe: Probe, reference: Any) -> Probe:
     """Return a probe of the reference, called as the user says, or by its names."""
     is_layer = isinstance(reference, nn.Module)
     layer = reference if is_layer else _Function(reference)
-    options: dict[str, Any] = dict(
-        d_model=probe.d_model,
-        causal=probe.stated_causal,
-        reference=None,
-        seed=probe.seed,
-    )
+    make = partial(Probe, layer, d_model=probe.d_model, seed=probe.seed)
     if probe.calls is not None and is_layer:
-        found = Probe(layer, calls=probe.calls, **options)
+        found = make(causal=probe.stated_causal, calls=probe.calls)
         if found.problem is None:
             return found
-    return Probe(layer, calls=None, **options)
+    return make(causal=probe.stated_causal)
 
 
 def _other_weights(layer: nn.Module, reference: nn.Module) -> str:
@@ -225,19 +222,18 @@ def _dropout_rates(layer: nn.Module) -> dict[tuple[str, str], float]:
 
 def _compare(mine: Probe, other: Probe, words: str, run: Run) -> str | None:
     """Return how far the two are apart; None where the reference refuses the call."""
-    with torch.no_grad():
-        try:
-            wanted = run(other.fresh())
-        except Exception:
-            return None
-        try:
-            found = run(mine.fresh())
-        except OwnDrawError:
-            return None
-        except Exception as error:
-            optional = any(each in words for each in _OPTIONAL)
-            is_refused = isinstance(error, _REFUSALS) and optional
-            return None if is_refused else error_words(error)
+    try:
+        wanted = run(other.fresh())
+    except Exception:
+        return None
+    try:
+        found = run(mine.fresh())
+    except OwnDrawError:
+        return None
+    except Exception as error:
+        optional = any(each in words for each in _OPTIONAL)
+        is_refused = isinstance(error, _REFUSALS) and optional
+        return None if is_refused else error_words(error)
     if not wanted.isfinite().all():
         return None
     if not found.isfinite().all():
@@ -300,19 +296,18 @@ def _half_precision(mine: Probe, other: Probe) -> Iterator[Compared]:
         if mine.new_cache and other.new_cache:
             cases.append((f"in {name} with a cache", read))
         for words, run in cases:
-            with torch.no_grad():
-                try:
-                    exact = run(other.fresh(dtype).fresh(other.dtype))
-                    costs = _shares(run(other.fresh(dtype)).to(exact.dtype), exact)
-                except Exception:
-                    continue
-                if not costs.isfinite().all():
-                    continue
-                try:
-                    found = run(mine.fresh(dtype))
-                except Exception as error:
-                    yield words, error_words(error), str
-                    continue
+            try:
+                exact = run(other.fresh(dtype).fresh(other.dtype))
+                costs = _shares(run(other.fresh(dtype)).to(exact.dtype), exact)
+            except Exception:
+                continue
+            if not costs.isfinite().all():
+                continue
+            try:
+                found = run(mine.fresh(dtype))
+            except Exception as error:
+                yield words, error_words(error), str
+                continue
             limit = 4 * float(costs.max()) + slack
             far = _far_apart(found.to(exact.dtype), exact, limit)
             both = mine.fresh(dtype), other.fresh(dtype)
@@ -321,38 +316,26 @@ def _half_precision(mine: Probe, other: Probe) -> Iterator[Compared]:
 
 def _training(mine: Probe, other: Probe) -> Iterator[Compared]:
     """Compare with one seed in training mode, else the statistics of many draws."""
-    words = "in training mode"
-    try:
-        wanted, again = (_drawn(other, seed=seed) for seed in (0, 1))
-    except Exception:
+    words, draw = "in training mode", in_training(plain())
+    found = _compare(mine, other, words, draw)
+    if found is None:
         return
-    try:
-        found = _drawn(mine)
-    except Exception as error:
-        yield words, error_words(error), str
-        return
-
-    def tell(*, gradients: bool = False) -> str:
-        def run(each: Probe) -> Tensor:
-            each.layer.train()
-            x = each.x().requires_grad_(gradients)
-            with torch.set_grad_enabled(gradients):
-                return each.run_causal(x)
-
-        return tell_first_step(mine, other, run, gradients=gradients, seed=mine.seed)
-
-    far = _far_apart(found, wanted, mine.tolerance)
-    if not far:
-        yield words, far, tell
+    same_draws = not found
+    if found and _draws_again(other):
         try:
-            far = _gradients_apart(mine, other)
+            found = _draws_apart(mine, other)
         except Exception as error:
-            far = error_words(error)
-        yield f"in gradients {words}", far, partial(tell, gradients=True)
-    elif torch.equal(wanted, again):
-        yield words, far, tell
-    else:
-        yield words, _draws_apart(mine, other), tell
+            found = error_words(error)
+    yield words, found, partial(tell_first_step, mine, other, draw)
+    grad, words = in_training(partial(gradient, "", False)), f"in gradients {words}"
+    if same_draws and (found := _compare(mine, other, words, grad)) is not None:
+        tell = partial(tell_first_step, mine, other, grad, gradients=True)
+        yield words, found, tell
+
+
+def _draws_again(probe: Probe) -> bool:
+    """Return whether another seed gives another output in training mode."""
+    return not torch.equal(*(_drawn(probe, seed=seed) for seed in (0, 1)))
 
 
 def _draws_apart(mine: Probe, other: Probe) -> str:
@@ -376,22 +359,5 @@ def _draws_apart(mine: Probe, other: Probe) -> str:
 
 def _drawn(probe: Probe, times: int = 1, seed: int = 0) -> Tensor:
     """Return one call in training mode, of an input that repeats over the batch."""
-    fresh = probe.fresh()
-    fresh.layer.train()
-    torch.manual_seed(probe.seed + seed)
-    with torch.no_grad():
-        return fresh.run_causal(probe.x().repeat(times, 1, 1))
-
-
-def _gradients_apart(mine: Probe, other: Probe) -> str:
-    """Compare the input's gradient in training mode, where both draw the same."""
-    grads = []
-    for each in (mine, other):
-        fresh, x = each.fresh(), each.x().requires_grad_()
-        fresh.layer.train()
-        torch.manual_seed(each.seed)
-        with torch.enable_grad():
-            loss = (fresh.run_causal(x) * each.x(seed=5)[..., :1]).sum()
-            (grad,) = torch.autograd.grad(loss, x, allow_unused=True)
-        grads.append(torch.zeros_like(x) if grad is None else grad)
-    return _far_apart(grads[0], grads[1], 1e-4)
+    call = in_training(lambda each: each.run_causal(each.x().repeat(times, 1, 1)), seed)
+    return call(probe.fresh())

@@ -7,7 +7,6 @@ import copy
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.operations import operations_of
@@ -24,23 +23,22 @@ def probe_parts(probe: Probe) -> str:
     x = probe.x()
     bare, full = _bare(probe, matrices=False), _bare(probe, matrices=True)
     words = "without its matrices the input passes through"
-    with torch.no_grad():
-        passed, twice = (probe.run_causal(each, layer=bare) for each in (x, 2 * x))
-        if passed.shape != x.shape or apart(passed, passed * 0) <= probe.tolerance:
-            raise NotApplicableError("no input is added to its output")
-        if not passed.isfinite().all():
-            raise NotApplicableError("without matrices it gives nan")
-        if apart(twice, 2 * passed) > probe.tolerance:
-            if any(value for _, value in probe.values_of([_AFTER_NORM])):
-                raise NotApplicableError(f"it has {_AFTER_NORM}")
-            if not _ends_in_norm(probe.run_causal(x, layer=full)):
-                words = "the sum begins at what a norm gives"
-                words = f"the input does not reach the output whole: {words}"
-                raise FaultError(words)
-            words = "its last step is a norm: tokens come out of one size"
-        bare.train()
-        dropped = operations_of(lambda: probe.run_causal(x, layer=bare)).drops
-        change = apart(probe.run_causal(x, layer=bare), passed)
+    passed, twice = (probe.run_causal(each, layer=bare) for each in (x, 2 * x))
+    if passed.shape != x.shape or apart(passed, passed * 0) <= probe.tolerance:
+        raise NotApplicableError("no input is added to its output")
+    if not passed.isfinite().all():
+        raise NotApplicableError("without matrices it gives nan")
+    if apart(twice, 2 * passed) > probe.tolerance:
+        if any(value for _, value in probe.values_of([_AFTER_NORM])):
+            raise NotApplicableError(f"it has {_AFTER_NORM}")
+        if not _ends_in_norm(probe.run_causal(x, layer=full)):
+            words = "the sum begins at what a norm gives"
+            words = f"the input does not reach the output whole: {words}"
+            raise FaultError(words)
+        words = "its last step is a norm: tokens come out of one size"
+    bare.train()
+    dropped = operations_of(lambda: probe.run_causal(x, layer=bare)).drops
+    change = apart(probe.run_causal(x, layer=bare), passed)
     table = probe.knows_positions and probe.has_table  # its sum with x may drop some
     if dropped and change > probe.tolerance and not table:
         where = "it comes after the sum, not before"
@@ -51,10 +49,9 @@ def probe_parts(probe: Probe) -> str:
 def _bare(probe: Probe, *, matrices: bool) -> nn.Module:
     """Return a copy with gains of 1, without biases, and without matrices."""
     layer = copy.deepcopy(probe.layer)
-    with torch.no_grad():
-        for name, weight in layer.named_parameters():
-            if weight.is_floating_point() and (weight.ndim < 2 or not matrices):
-                weight.fill_(float(weight.ndim < 2 and "bias" not in name))
+    for name, weight in layer.named_parameters():
+        if weight.is_floating_point() and (weight.ndim < 2 or not matrices):
+            weight.fill_(float(weight.ndim < 2 and "bias" not in name))
     return layer
 
 
@@ -79,16 +76,14 @@ def _expect_norms_of_one_token(probe: Probe) -> None:
         if name and axes == {1} and not any(part.children()):
             hooks.append(part.register_forward_pre_hook(partial(note, name)))
     try:
-        with torch.no_grad():
-            probe.run_causal(probe.x())
+        probe.run_causal(probe.x())
     finally:
         for hook in hooks:
             hook.remove()
     for name, (part, x) in inputs.items():
         changed = x.clone()
         changed[..., -1, :] = changed[..., -1, :].flip(-1) * 3 + 1
-        with torch.no_grad():
-            before, after = part(x), part(changed)
+        before, after = part(x), part(changed)
         if not isinstance(before, Tensor) or before.shape != x.shape:
             continue
         words = f"{name} is a norm over more than one token: changing the last token"

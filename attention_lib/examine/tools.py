@@ -127,10 +127,9 @@ def probe_compile(probe: Probe) -> str:
     try:
         for length in (LENGTH, LENGTH + 3):
             x = probe.x(2, length)
-            with torch.no_grad():
-                found = _quietly(partial(compiled, x))
-                words = f"compiled, it is {{}} apart at T = {length}"
-                probe.expect_same(found, run(x), words)
+            found = _quietly(partial(compiled, x))
+            words = f"compiled, it is {{}} apart at T = {length}"
+            probe.expect_same(found, run(x), words)
     finally:
         torch._dynamo.reset()
     return "in one graph; 0 apart"
@@ -145,16 +144,15 @@ def probe_export(probe: Probe) -> str:
     longest = next(taken, LENGTH)  # a table of positions has an end
     sizes = {"x": {0: Dim("batch"), 1: Dim("time", min=2, max=longest)}}
     work = partial(export, run, (probe.x(3),), dynamic_shapes=sizes)
-    with torch.no_grad():
-        try:
-            graph = _quietly(work).module()
-        except Exception as error:
-            words = first_line(error).partition("!")[0]
-            words = f"refused for open sizes: {type(error).__name__}: {words}"
-            raise FaultError(words) from error
-        for length in (2, LENGTH, min(LENGTH + 5, longest)):
-            x = probe.x(4, length)
-            words = f"exported, it is {{}} apart at T = {length}"
-            probe.expect_same(graph(x), run(x), words)
+    try:
+        graph = _quietly(work).module()
+    except Exception as error:
+        words = first_line(error).partition("!")[0]
+        words = f"refused for open sizes: {type(error).__name__}: {words}"
+        raise FaultError(words) from error
+    for length in (2, LENGTH, min(LENGTH + 5, longest)):
+        x = probe.x(4, length)
+        words = f"exported, it is {{}} apart at T = {length}"
+        probe.expect_same(graph(x), run(x), words)
     most = "" if longest == 512 else f" up to {longest}"
     return f"for any batch and length{most}; 0 apart"

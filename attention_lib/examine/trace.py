@@ -24,14 +24,14 @@ Run = Callable[[Probe], Tensor]
 
 
 def tell_first_step(
-    mine: Probe, other: Probe, run: Run, *, gradients: bool = False, seed: int = 0
+    mine: Probe, other: Probe, run: Run, *, gradients: bool = False
 ) -> str:
     """Name the first step at which a layer and its reference differ, or return ""."""
     bits = torch.finfo(mine.dtype)
     tolerance = 4 * bits.eps if bits.bits < 32 else mine.tolerance / 10
     try:
-        ours, result = _record(mine, run, seed)
-        theirs, wanted = _record(other, run, seed)
+        ours, result = _record(mine, run)
+        theirs, wanted = _record(other, run)
         if gradients:
             return _gradient_end(ours, theirs, tolerance)
         calls = {step.words for step in theirs}
@@ -46,10 +46,9 @@ def tell_first_step(
         return ""
 
 
-def _record(probe: Probe, run: Run, seed: int) -> tuple[list[Step], Value]:
+def _record(probe: Probe, run: Run) -> tuple[list[Step], Value]:
     fresh = probe.fresh()
-    torch.manual_seed(seed)
-    with torch.no_grad(), Recorder(fresh.layer) as recorder:
+    with Recorder(fresh.layer) as recorder:
         result = run(fresh)
     return recorder.steps, value_of(result)
 
@@ -261,8 +260,7 @@ def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Te
         if name in names:
             part.register_forward_pre_hook(partial(note, name, "gets"))
             part.register_forward_hook(partial(note, name, "gives"))
-    with torch.no_grad():
-        run(fresh)
+    run(fresh)
     return seen
 
 
@@ -283,8 +281,7 @@ def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
     In a long text few tokens are changed: those around the first output that differs.
     """
     try:
-        with torch.no_grad():
-            one, two = (run(each.fresh()) for each in (mine, other))
+        one, two = (run(each.fresh()) for each in (mine, other))
         if one.ndim != 3 or one.shape != two.shape:
             return ""
         length = one.shape[1]
@@ -312,11 +309,10 @@ def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
 def _reach(probe: Probe, run: Run, positions: list[int]) -> Tensor:
     """Return on which of these tokens each output of a call depends, (T, K)."""
     columns = []
-    with torch.no_grad():
-        before = run(probe.fresh())
-        for position in positions:
-            changed = probe.fresh()
-            changed.changed_position = position
-            columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
+    before = run(probe.fresh())
+    for position in positions:
+        changed = probe.fresh()
+        changed.changed_position = position
+        columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
     least = probe.tolerance / 1e3 if len(columns[0]) > LONG else probe.tolerance
     return torch.stack(columns, dim=-1) > least

@@ -28,7 +28,7 @@ def _steps(probe: Probe, x: Tensor) -> list[Step]:
     """Return the steps of one call; none where the layer refuses to be recorded."""
     layer = probe.copied(probe.dtype).train(probe.layer.training)
     try:
-        with torch.no_grad(), Recorder(layer) as recorder:
+        with Recorder(layer) as recorder:
             probe.run_causal(x, layer=layer, raw=True)
     except Exception:
         return []
@@ -138,7 +138,7 @@ def positions_restart(probe: Probe, run: Callable[[], Any]) -> bool:
     layer = probe.layer
     probe.layer = probe.copied(probe.dtype)
     try:
-        with torch.no_grad(), Recorder(probe.layer) as recorder:
+        with Recorder(probe.layer) as recorder:
             run()
     except Exception:
         return False

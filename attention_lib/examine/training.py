@@ -27,27 +27,26 @@ def probe_training(probe: Probe) -> str:
     probe.causal_options, probe.is_causal  # noqa: B018 known from evaluation mode
     trained = copy.copy(probe)
     trained.layer, trained.draw_seed = probe.copied(probe.dtype).train(), probe.seed
-    with torch.no_grad():
-        first = trained.run_causal(x)
-        if apart(trained.run_causal(x), first) > probe.tolerance:
-            words = "one seed gives two results: its dropout draws from elsewhere"
-            raise NotApplicableError(words)
-        _expect_hidden(trained, x, first)
-        _expect_small_rates(probe, trained, x)
-        if name := _untrained(probe, trained, x):
-            raise FaultError(f"in training mode alone, no gradient reaches {name}")
-        trained.draw_seed = probe.seed + 1
-        if apart(trained.run_causal(x), first) <= probe.tolerance:
-            words = "nothing is dropped, yet it is {} apart"
-            probe.expect_same(first, probe.run_causal(x), words)
-            return "as in evaluation mode; nothing is dropped"
-        if where := dropped_scores(trained):
-            raise FaultError(f"scores are dropped, not weights: {where}")
-        same = probe.x()[:1].expand(BATCH, -1, -1).contiguous()
-        found = trained.run_causal(same)
-        if apart(found[1:], found[:1].expand_as(found[1:])) <= probe.tolerance:
-            raise FaultError("dropout drops the same in all texts of a batch")
-        return _expect_mean(probe, trained)
+    first = trained.run_causal(x)
+    if apart(trained.run_causal(x), first) > probe.tolerance:
+        words = "one seed gives two results: its dropout draws from elsewhere"
+        raise NotApplicableError(words)
+    _expect_hidden(trained, x, first)
+    _expect_small_rates(probe, trained, x)
+    if name := _untrained(probe, trained, x):
+        raise FaultError(f"in training mode alone, no gradient reaches {name}")
+    trained.draw_seed = probe.seed + 1
+    if apart(trained.run_causal(x), first) <= probe.tolerance:
+        words = "nothing is dropped, yet it is {} apart"
+        probe.expect_same(first, probe.run_causal(x), words)
+        return "as in evaluation mode; nothing is dropped"
+    if where := dropped_scores(trained):
+        raise FaultError(f"scores are dropped, not weights: {where}")
+    same = probe.x()[:1].expand(BATCH, -1, -1).contiguous()
+    found = trained.run_causal(same)
+    if apart(found[1:], found[:1].expand_as(found[1:])) <= probe.tolerance:
+        raise FaultError("dropout drops the same in all texts of a batch")
+    return _expect_mean(probe, trained)
 
 
 def _expect_hidden(trained: Probe, x: Tensor, first: Tensor) -> None:
@@ -155,20 +154,20 @@ def probe_gradients(probe: Probe) -> str:
     x = probe.x().requires_grad_()
     weights = {n: p for n, p in probe.layer.named_parameters() if p.requires_grad}
     tensors = {"the input": x, **weights}
-    found = probe.run_causal(x)
-    # The loss is a sum of outputs with random factors.
-    factors = probe.x(seed=5)[..., :1].expand_as(found)
-    factors = factors + probe.x(seed=6)[..., :1] * found.detach()
+    with torch.enable_grad():
+        found = probe.run_causal(x)
+        # The loss is a sum of outputs with random factors.
+        factors = probe.x(seed=5)[..., :1].expand_as(found)
+        factors = factors + probe.x(seed=6)[..., :1] * found.detach()
+        loss = (found * factors).sum()
     if not found.requires_grad:
         raise FaultError("no gradient comes back from the output")
     if strange := _unregistered(found, [*tensors.values()]):
         raise FaultError(f"it trains {strange}, which is no parameter of the layer")
-    loss = (found * factors).sum()
     grads = torch.autograd.grad(loss, [*tensors.values()], allow_unused=True)
 
     def loss_now() -> float:
-        with torch.no_grad():
-            return float((probe.run_causal(x) * factors).sum())
+        return float((probe.run_causal(x) * factors).sum())
 
     idle = {
         name
@@ -225,12 +224,11 @@ def _slope(
     loss: Callable[[], float], tensor: Tensor, way: Tensor, step: float
 ) -> float:
     """Return how steep the loss is along a way, by two small steps."""
-    with torch.no_grad():
-        tensor += step * way
-        up = loss()
-        tensor -= 2 * step * way
-        down = loss()
-        tensor += step * way
+    tensor += step * way
+    up = loss()
+    tensor -= 2 * step * way
+    down = loss()
+    tensor += step * way
     return (up - down) / (2 * step)
 
 

@@ -26,6 +26,11 @@ DIFFERENT = {
         "are the same, in another order",
     ),
     "gradient": (OUT, "out = weights.detach() @ v", "gradients end at detach(7×3×6×6)"),
+    "gradient in training": (
+        OUT,
+        "out = (weights.detach() if self.training else weights) @ v",
+        "gradients end at detach(7×3×6×6)",
+    ),
     "16 bits": (
         SOFTMAX, "weights = scores.bfloat16().softmax(-1).to(scores.dtype)", "in bfloat16",
     ),

@@ -16,7 +16,13 @@ from attention_lib.sampling import sample_token
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from attention_lib.tiny_lm import TinyLM
 from attention_lib.training import next_token_loss
-from tests.library.tiny_models import POSITIONS, VOCAB_SIZE, beginnings, tiny
+from tests.library.tiny_models import (
+    POSITIONS,
+    VOCAB_SIZE,
+    Counts,
+    beginnings,
+    tiny,
+)
 
 KINDS = ["wrapper", "split", "sdpa", "torch"]
 LENGTHS = torch.tensor([2, 5, 3])
@@ -113,18 +119,6 @@ def test_generate_draws_token_by_token(use_cache):
         wanted = torch.cat([wanted, picked[:, None]], 1)
     options |= {"use_cache": use_cache, "generator": seeded(4)}
     assert generate(model, token_ids, max_new_tokens=4, **options).equal(wanted)
-
-
-class Counts(nn.Module):
-    """The next token is one more; it has no cache and no config."""
-
-    calls = 0
-
-    def forward(self, token_ids):
-        self.calls += 1
-        assert not torch.is_grad_enabled()
-        assert not self.training
-        return nn.functional.one_hot((token_ids + 1) % 9, 9).double()
 
 
 def test_generate_fills_a_text_that_met_the_stop_and_ends_with_the_last():

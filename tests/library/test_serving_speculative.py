@@ -1,5 +1,7 @@
 """attention_lib.serving.speculative: any draft yields the model's own text."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,33 +13,18 @@ from attention_lib.kv_cache import KVCache
 from attention_lib.reproducibility import seeded
 from attention_lib.serving import model_draft, ngram_draft, speculative_generate
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
-from attention_lib.tiny_lm import ModelConfig, TinyLM
+from tests.library import tiny_models
 from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 5, 16
-
-
-def tiny(**options):
-    sizes = {"d_model": 8, "num_heads": 2, "num_layers": 2} | options
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, **sizes))
-    model.head.weight.data *= 30  # else all tokens are as likely
-    return model.double().eval()
-
-
-class Counts(nn.Module):
-    """The next token is one more; it has no cache and no config."""
-
-    def forward(self, token_ids):
-        return nn.functional.one_hot((token_ids + 1) % 9, 9).double()
+tiny = partial(tiny_models.tiny, VOCAB_SIZE, CONTEXT_LEN)
 
 
 MODELS = {
     **{f"{p}, {m}": tiny(positions=p, mha=m) for p, m in
        (("learned", "sdpa"), ("rotary", "split"), ("none", "torch"))},
     "llama": TinyLlama(LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 4, 2, 2, 12)).double(),
-    "no cache": Counts(),
+    "no cache": tiny_models.Counts(),
 }  # fmt: skip
 DRAFTS = {
     "nothing": lambda tokens, count: [],
@@ -45,7 +32,7 @@ DRAFTS = {
     "too much": lambda tokens, count: [0, 1] * count,
     "one token, over and over": lambda tokens, count: [tokens[-1]] * count,
     "another model": tiny(num_layers=1, positions="none"),
-    "model without a cache": Counts(),
+    "model without a cache": tiny_models.Counts(),
 }
 
 
@@ -119,7 +106,7 @@ def test_each_confirmed_token_is_read_once_and_a_right_guess_saves_a_pass():
 def test_guesses_beyond_the_stop_are_not_written():
     passes = []
     found = speculative_generate(
-        Counts(),
+        tiny_models.Counts(),
         lambda tokens, count: range(tokens[-1] + 1, tokens[-1] + 1 + count),
         torch.tensor([[1, 2, 3]]),
         max_new_tokens=7,
