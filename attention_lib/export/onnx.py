@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _copied(model: Model) -> Model:
-    """Return a copy on the CPU; parameters that are there are shared: they are large."""
+    """Return a copy on the CPU; its parameters there are shared."""
     shared = {id(it): it for it in model.parameters() if it.device.type == "cpu"}
     return copy.deepcopy(model, shared).cpu()
 
