@@ -10,12 +10,13 @@ Needs the packages ``onnx``, ``onnxscript`` and ``onnxruntime``.
 import argparse
 import copy
 import inspect
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,7 @@ SIZES = 1, 2, 3, 17, 64, 250  # tried where no others are named
 TOLERANCE = 2e-6  # of one layer, about 16 roundings of a float32
 ROUNDING = 1e-3  # a wrong file is mostly further off
 
+Model = TypeVar("Model", bound=nn.Module)
 Axes = Mapping[str, Any] | Sequence[Any]  # of names, as torch.onnx.export takes them
 
 
@@ -152,7 +154,7 @@ def export_checked(
     free = require_axes(args, _in_order(model, dynamic_shapes))
     example, tried = require_sizes(args, free, sizes or {}, SIZES)
     require_packages(PACKAGES)
-    plain, args = copy.deepcopy(model).cpu().eval(), _on_cpu(args)
+    plain, args = _copied(model).eval(), _on_cpu(args)
     make = make_args or (lambda **wanted: _resized(args, free, wanted))
     # The arguments of each run, and the model's results: the model runs first, so that
     # sizes that it refuses are known before the export.
@@ -176,7 +178,7 @@ def export_checked(
             path.parent.mkdir(parents=True, exist_ok=True)
             written = sorted(Path(folder).iterdir())  # the file, and perhaps weights
             for file in written:
-                (path.parent / file.name).write_bytes(file.read_bytes())
+                shutil.copyfile(file, path.parent / file.name)
     beside = [path.parent / file.name for file in written if file.name != path.name]
     return Exported(path, *found, *beside)
 
@@ -219,7 +221,7 @@ def export_model(
         raise ValueError(
             f"model must be in float32; got {', '.join(map(str, kinds))}: call .float()"
         )
-    plain = copy.deepcopy(model).cpu()
+    plain = _copied(model)
     room = model.config.context_len if max_len is None else max_len
     if max_len is None and room < 6:
         raise ValueError(f"model must have a context of at least 6 tokens; got {room}")
@@ -288,6 +290,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(exported)
     print("  greedy text: the same tokens as in PyTorch")
     return 0
+
+
+def _copied(model: Model) -> Model:
+    """Return a copy on the CPU; its parameters there are shared."""
+    shared = {id(it): it for it in model.parameters() if it.device.type == "cpu"}
+    return copy.deepcopy(model, shared).cpu()
 
 
 def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:

@@ -26,6 +26,7 @@ from attention_lib.export import (
 )
 from attention_lib.export.onnx import (
     _check_tokens,
+    _copied,
     _disagreement,
     _error,
     _resized,
@@ -271,6 +272,18 @@ def test_nbytes_count_the_weights_beside_a_large_file(tmp_path, monkeypatch):
     files = [file.stat().st_size for file in tmp_path.iterdir()]
     assert len(files) == 2
     assert exported.nbytes == sum(files) > 8000
+
+
+def test_copy_of_a_model_shares_its_parameters_and_nothing_else():
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5))  # which has buffers, too
+    copied, before = _copied(model), {**model.state_dict()}
+    for own, other in zip(model.parameters(), copied.parameters(), strict=True):
+        assert own is other
+    copied(torch.ones(2, 3))  # while training, it writes into its buffers
+    assert model.training
+    assert not copied.eval()[1].training
+    assert model[1].training
+    assert before["1.num_batches_tracked"] == 0 < copied[1].num_batches_tracked
 
 
 def test_generate_in_onnx_takes_int32_ids(growing, static):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 # The names of modules that stand on the CPU whatever the device, and why.
 ON_PURPOSE = {
     "bare": "its error is the CPU's; on a GPU it comes late, and ends the kernel",
+    "reader": "its largest tensor is that of the CPU's kernels",
     "half": "autocast is shown on the CPU, which every machine has",
 }
 
