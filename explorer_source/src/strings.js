@@ -80,7 +80,6 @@ export const HEADS = /* @__PURE__ */ own({
 
 export const WEIGHTS = /* @__PURE__ */ own({
   title: "Attention weights, row by row",
-  goal: "Find a word, after the first, that gives nine tenths of its weight to one word.",
   sentence: "sentence",
   mask: "mask",
   weights: "weights",
@@ -190,7 +189,7 @@ export const GROUPS = /* @__PURE__ */ own({
   said: "{name}: the cache takes {token} per token, {text} for {tokens} tokens.",
   query: "query head {number}",
   keys: "k, v {head}",
-  hint: "Each frame is a head of keys and values, with the query heads that read it. Press a query head to follow it.",
+  hint: "Each frame is a head of keys and values, with the query heads that read it; {drawn} of the {heads} query heads are drawn. Press one to follow it.",
   reads: "Query head {query} reads head {own} of keys and values: {query} divided by {size}, rounded down.",
 });
 
@@ -306,15 +305,32 @@ export const SINKS = /* @__PURE__ */ own({
   note: "Rows of the mask are queries, columns are keys, from the first token on. First tokens are drawn wider than they are.",
 });
 
+export const ABLATION = /* @__PURE__ */ own({
+  title: "Heads switched off, one by one",
+  goal: "Find one head that, switched off alone, raises the loss on {text} by more than 5 nats.",
+  order: "Heads, in the order of:",
+  heads: "Press a head: it and all before it are off.",
+  alone: "one head at a time",
+  loss: "loss on {text}",
+  before: "(with all heads {loss})",
+  off: "Off: {off}.",
+  none: "All heads are on.",
+  between: ", ",
+  more: "On {text} this costs {more} nats per token.",
+  note: "The line across a bar is the loss with all heads. Losses are in nats per token.",
+});
+
 export const KERNELS = /* @__PURE__ */ own({
   title: "Which kernel computes this call?",
-  goal: "Switch three things on, and keep the kernel of the plain call.",
-  legend: "This call of scaled_dot_product_attention has:",
+  goal: "Change three lines, and keep the kernel of the plain call.",
+  legend: "Change lines of this call:",
+  code: "the call",
+  blamed: "to blame",
   said: "Kernel: {kernel}.",
   fused: "It is the kernel of the plain call.",
   one: "Without {names}, it would be that of the plain call.",
   or: " or without ",
-  several: "No single switch brings back that of the plain call: more than one is in the way.",
+  several: "No single line brings back that of the plain call: more than one is in the way.",
 });
 
 export const COSTS = /* @__PURE__ */ own({
@@ -325,25 +341,6 @@ export const COSTS = /* @__PURE__ */ own({
   said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
   parts: ["Q, K and V", "scores", "mix", "output"],
   legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
-});
-
-export const GRAPH = /* @__PURE__ */ own({
-  title: "What a recorded graph gives",
-  goal: "Find a recording that is wrong at 29 of the 30 lengths, and never says so.",
-  program: "function",
-  at: "recorded with",
-  run: "run with",
-  tokens: "{count} tokens",
-  token: "1 token",
-  holds: "The graph holds:",
-  gives: "gives",
-  frozen: "read from a shape, and frozen",
-  said: "A text of {tokens} gives {outcome}.",
-  "=": "what the function gives",
-  "!": "an error",
-  x: "another result than the function, and no error",
-  strip: "what the graph gives, for 1 to {longest} tokens",
-  legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
 });
 
 export const ALIGN = /* @__PURE__ */ own({
