@@ -23,7 +23,7 @@ test_explore_ablation_refuses = refusals(
     (
         {"orders": {"a": {"3.1": ((1.0, 2.0), (1.0,))}}},
         ValueError,
-        "orders['a']['3.1'], with those before must have 2 losses; got 1",
+        "orders['a']['3.1'][1] must have 2 losses; got 1",
     ),
 )
 

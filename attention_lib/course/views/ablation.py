@@ -34,8 +34,8 @@ def view_ablation(
     measured = {"whole": whole}
     for name, heads in orders.items():
         for head, (alone, together) in heads.items():
-            measured |= {f"orders[{name!r}][{head!r}]": alone}
-            measured |= {f"orders[{name!r}][{head!r}], with those before": together}
+            measured |= {f"orders[{name!r}][{head!r}][0]": alone}
+            measured |= {f"orders[{name!r}][{head!r}][1]": together}
     for where, losses in measured.items():
         if len(losses) != len(texts):
             raise ValueError(

@@ -81,8 +81,8 @@ def view_weights(
         data["first"] = [layer * heads + head, query]
     if goal is not None:
         text, row, column, least = goal
-        _require_index("the goal's row", row, rows)
-        _require_index("the goal's column", column, columns)
+        _require_index("goal[1]", row, rows)
+        _require_index("goal[2]", column, columns)
         data["goal"] = {"text": text, "row": row, "column": column, "least": least}
     caption = _caption(names, first, layer, head)
     shown = first.weights[layer, head]
