@@ -18,6 +18,7 @@ export function Ablation({ orders, texts, whole, reach }) {
     setOrder(to);
     setLast(Math.min(last, orders[to].heads.length - 1));
   };
+  const more = (text, i) => filled(SAY.more, { text, more: signed(now[i] - whole[i]) });
   useReached(off.length === 1 && now[0] - whole[0] > 5, reach);
   return (
     <>
@@ -51,12 +52,17 @@ export function Ablation({ orders, texts, whole, reach }) {
         ))}
       </ul>
       <p class="ablation-said" aria-live="polite">
-        {filled(off.length ? SAY.off : SAY.none, { off: off.join(SAY.between) })}{" "}
-        {texts.map((text, i) => filled(SAY.more, { text, more: (now[i] - whole[i]).toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−") })).join(" ")}
+        {off.length ? filled(SAY.off, { off: off.join(SAY.between), more: texts.map(more).join(SAY.between) }) : SAY.none}
       </p>
       <p class="view-soft">{SAY.note}</p>
     </>
   );
 }
+// To two decimals: "+0.25", "−0.10", "0.00".
+const signed = (number) => {
+  const digits = Math.abs(number).toFixed(2);
+  return (Number(digits) ? (number < 0 ? "−" : "+") : "") + digits;
+};
+
 Ablation.style = style;
 Ablation.frame = { title: SAY.title, goal: ({ texts }) => filled(SAY.goal, { text: texts[0] }) };

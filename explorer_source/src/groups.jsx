@@ -24,6 +24,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
   const size = heads / shared;
   useReached(8 * shared === heads, reach);
   const drawn = Math.min(heads, DRAWN);
+  const hint = filled(SAY.hint, { drawn, heads });
   const own = query === null ? null : Math.floor(query / size);
 
   return (
@@ -75,10 +76,8 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
           </div>
         ))}
       </div>
-      <p class="view-soft" aria-live="polite" aria-atomic="true">
-        {query === null
-          ? filled(SAY.hint, { drawn, heads })
-          : filled(SAY.reads, { query, own, size })}
+      <p class="view-soft view-room" data-room={hint} aria-live="polite" aria-atomic="true">
+        <span>{query === null ? hint : filled(SAY.reads, { query, own, size })}</span>
       </p>
     </>
   );

@@ -311,12 +311,12 @@ export const ABLATION = /* @__PURE__ */ own({
   order: "Heads, in the order of:",
   heads: "Press a head: it and all before it are off.",
   alone: "one head at a time",
-  loss: "loss on {text}",
+  loss: "{text}:",
   before: "(with all heads {loss})",
-  off: "Off: {off}.",
+  off: "Without {off}: {more}.",
   none: "All heads are on.",
   between: ", ",
-  more: "On {text} this costs {more} nats per token.",
+  more: "{text} {more}",
   note: "The line across a bar is the loss with all heads. Losses are in nats per token.",
 });
 
