@@ -165,6 +165,7 @@ export const CACHE = /* @__PURE__ */ own({
   saves: "The cache holds {bytes} bytes and saves {flops} FLOPs.",
   wouldSave: "Nothing is kept; a cache would save {flops} FLOPs.",
   spent: "FLOPs so far",
+  real: "In SmolLM2-135M, the cache of {tokens} tokens holds {bytes} MB at 2 bytes per number. The next step takes {cached} GFLOPs with it, and {anew} without.",
   legend: "A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.",
 });
 
@@ -199,6 +200,7 @@ export const LATENT = /* @__PURE__ */ own({
   width: "width of the latent: {width}",
   numbers: "{width} numbers",
   said: "A token takes {size} bytes instead of {all} ({count} of {whole} numbers). The weight that changes most changes by {moved}. The loss of the model is {loss}; it was {before}.",
+  real: "DeepSeek-V3 keeps latents of {latent} numbers, and {rope} for positions: in all layers {own} kB per token, instead of {all} kB.",
   scale: "loss of the model, from {least} to {top}; dashed: with all keys",
   maps: "what the map shows",
   kinds: ["all keys", "keys from the latent", "the difference"],
@@ -340,7 +342,7 @@ export const COSTS = /* @__PURE__ */ own({
   width: "width",
   said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
   parts: ["Q, K and V", "scores", "mix", "output"],
-  legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
+  legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it. SmolLM2-135M is 576 wide, GPT-2 768, Llama 3 8B 4,096.",
 });
 
 export const ALIGN = /* @__PURE__ */ own({
@@ -397,6 +399,7 @@ export const PAGES = /* @__PURE__ */ own({
   page: "page",
   kept: "kept",
   free: "free",
+  real: "In Llama 3 8B, a page of {tokens} tokens takes {size} MiB: {memory} GiB hold {pages} pages, {all} tokens.",
   legend: "Each page holds {tokens}. A dashed page is free.",
   legendKept: "Each page holds {tokens}. A dashed page is free; “kept”: its tokens can still be shared.",
   choose: "Requests: choose one",
