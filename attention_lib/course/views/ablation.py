@@ -46,8 +46,8 @@ def view_ablation(
         for name, heads in orders.items()
         for head, (alone, together) in heads.items()
     ]
-    head = [ABLATION["head"], *(ABLATION["alone"].format(text=text) for text in texts)]
-    head += [ABLATION["together"].format(text=text) for text in texts]
+    tops = [ABLATION["head"], *(ABLATION["alone"].format(text=text) for text in texts)]
+    tops += [ABLATION["together"].format(text=text) for text in texts]
     named = [
         ABLATION["loss"].format(text=text, loss=f"{loss:.2f}")
         for text, loss in zip(texts, whole, strict=True)
@@ -66,4 +66,4 @@ def view_ablation(
         "whole": list(whole),
     }
     line = ABLATION["line"].format(count=len(lines))
-    return Interactive("ablation", data, plain_table(caption, head, lines), line)
+    return Interactive("ablation", data, plain_table(caption, tops, lines), line)
