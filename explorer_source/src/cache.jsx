@@ -6,6 +6,16 @@ import style from "./cache.css";
 
 const number = (value) => value.toLocaleString("en-GB");
 
+// SmolLM2-135M, counted in the same way: its weights stand for 24 M² and M V.
+const [TOKENS, LAYERS, WIDTH, KV_WIDTH, WEIGHTS] = [1000, 30, 576, 3 * 64, 134.5e6];
+const STEP_FLOPS = 2 * WEIGHTS + 4 * TOKENS * LAYERS * WIDTH;
+const REAL = {
+  tokens: number(TOKENS),
+  bytes: Math.round(2e-6 * 2 * LAYERS * KV_WIDTH * TOKENS),
+  cached: (1e-9 * STEP_FLOPS).toFixed(1),
+  anew: Math.round(1e-9 * STEP_FLOPS * TOKENS),
+};
+
 export function Cache({ words, layers, steps, reach, view }) {
   const [at, setAt] = useState(0);
   const [kept, setKept] = useState(true);
@@ -82,6 +92,7 @@ export function Cache({ words, layers, steps, reach, view }) {
           ))}
         </tbody>
       </table>
+      <p class="view-soft">{filled(SAY.real, REAL)}</p>
       <p class="view-soft">{SAY.legend}</p>
     </>
   );

@@ -4,6 +4,8 @@ import { useReached, useSettings } from "./frame.jsx";
 import { GROUPS as SAY, fill, filled } from "./strings.js";
 import style from "./groups.css";
 
+const DRAWN = 8; // of the query heads, so that all ways to share have one line
+
 export function Groups({ heads, choices, names, perToken, perText, tokens, reach, view }) {
   const [at, setAt] = useState(0);
   const [query, setQuery] = useState(null);
@@ -21,8 +23,9 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
   const shared = choices[at];
   const size = heads / shared;
   useReached(8 * shared === heads, reach);
-  useSettings(view, { heads: [choices, setAt], query: [[...Array(heads).keys()], setQuery] });
-  const columns = heads % 8 ? heads : 8; // each way to share fills whole lines
+  useSettings(view, { heads: [choices, setAt], query: [[...Array(Math.min(heads, DRAWN)).keys()], setQuery] });
+  const drawn = Math.min(heads, DRAWN);
+  const hint = filled(SAY.hint, { drawn, heads });
   const own = query === null ? null : Math.floor(query / size);
 
   return (
@@ -53,11 +56,11 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
       <div class="groups-bar" aria-hidden="true">
         <span style={{ width: `${(100 * shared) / heads}%` }} />
       </div>
-      <div class="groups-all" ref={all} onKeyDown={step} style={{ "--columns": columns, "--lines": heads / columns }}>
-        {Array.from({ length: shared }, (_, head) => (
-          <div key={`${shared}-${head}`} class={`groups-one${head === own ? " groups-here" : ""}`} style={{ "--span": Math.min(size, columns) }}>
+      <div class="groups-all" ref={all} onKeyDown={step} style={{ "--columns": drawn }}>
+        {Array.from({ length: Math.ceil(drawn / size) }, (_, head) => (
+          <div key={`${shared}-${head}`} class={`groups-one${head === own ? " groups-here" : ""}`} style={{ "--span": Math.min(size, drawn - head * size) }}>
             <div class="groups-queries">
-              {Array.from({ length: size }, (_, i) => head * size + i).map((number) => (
+              {Array.from({ length: Math.min(size, drawn - head * size) }, (_, i) => head * size + i).map((number) => (
                 <button
                   key={number}
                   type="button"
@@ -74,10 +77,8 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
           </div>
         ))}
       </div>
-      <p class="view-soft" aria-live="polite" aria-atomic="true">
-        {query === null
-          ? SAY.hint
-          : filled(SAY.reads, { query, own, size })}
+      <p class="view-soft view-room" data-room={hint} aria-live="polite" aria-atomic="true">
+        <span>{query === null ? hint : filled(SAY.reads, { query, own, size })}</span>
       </p>
     </>
   );

@@ -9,6 +9,16 @@ import style from "./latent.css";
 
 const [WIDE, HIGH] = [600, 100];
 
+// DeepSeek-V3: layers, heads, widths of a key and a value; numbers of a latent and of
+// what knows positions, at 2 bytes.
+const [LAYERS, HEADS, KEY, VALUE, OWN, ROPE] = [61, 128, 192, 128, 512, 64];
+const REAL = {
+  latent: OWN,
+  rope: ROPE,
+  own: Math.round(2e-3 * LAYERS * (OWN + ROPE)),
+  all: Math.round(2e-3 * LAYERS * HEADS * (KEY + VALUE)).toLocaleString("en"),
+};
+
 export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach, view }) {
   const [at, setAt] = useState(Math.max(1, widths.length >> 1)); // where something differs
   const [kind, setKind] = useState(2);
@@ -75,6 +85,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
           ? filled(SAY.cell, { query: named[row], key: named[key], all: before[row][key].toFixed(3), own: after[row][key].toFixed(3) })
           : SAY.hint}
       </p>
+      <p class="view-soft">{filled(SAY.real, REAL)}</p>
       <p class="view-soft">{SAY.legend}</p>
     </>
   );

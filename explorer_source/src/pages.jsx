@@ -16,6 +16,17 @@ function ownersOf({ tables }, pages) {
 const isShared = (step, pages) => ownersOf(step, pages).some((own) => own.length > 1);
 const isPreempted = (step) => step.states.includes("preempted");
 
+// Llama 3 8B: 32 layers, 8 KV heads of width 128, keys and values, at 2 bytes per number.
+const [REAL_LEN, MEMORY] = [16, 40 * 2 ** 30];
+const PAGE = REAL_LEN * 2 * 32 * 8 * 128 * 2;
+const REAL = {
+  tokens: REAL_LEN,
+  size: PAGE / 2 ** 20,
+  memory: MEMORY / 2 ** 30,
+  pages: (MEMORY / PAGE).toLocaleString("en"),
+  all: ((REAL_LEN * MEMORY) / PAGE).toLocaleString("en"),
+};
+
 export function Pages({ steps, pages, pageLen, names, reach, view }) {
   const [at, setAt] = useState(0);
   const [chosen, setChosen] = useState(0);
@@ -134,7 +145,8 @@ export function Pages({ steps, pages, pageLen, names, reach, view }) {
       </ul>
 
       <p class="view-soft pages-scale">
-        {filled(steps.some((it) => it.kept.length) ? SAY.legendKept : SAY.legend, { tokens: counted(SAY.tokens, pageLen) })}
+        {filled(steps.some((it) => it.kept.length) ? SAY.legendKept : SAY.legend, { tokens: counted(SAY.tokens, pageLen) })}{" "}
+        {filled(SAY.real, REAL)}
       </p>
 
       <fieldset class="pages-requests">

@@ -80,7 +80,6 @@ export const HEADS = /* @__PURE__ */ own({
 
 export const WEIGHTS = /* @__PURE__ */ own({
   title: "Attention weights, row by row",
-  goal: "Find a word, after the first, that gives nine tenths of its weight to one word.",
   sentence: "sentence",
   mask: "mask",
   weights: "weights",
@@ -166,6 +165,7 @@ export const CACHE = /* @__PURE__ */ own({
   saves: "The cache holds {bytes} bytes and saves {flops} FLOPs.",
   wouldSave: "Nothing is kept; a cache would save {flops} FLOPs.",
   spent: "FLOPs so far",
+  real: "In SmolLM2-135M, the cache of {tokens} tokens holds {bytes} MB at 2 bytes per number. The next step takes {cached} GFLOPs with it, and {anew} without.",
   legend: "A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.",
 });
 
@@ -190,7 +190,7 @@ export const GROUPS = /* @__PURE__ */ own({
   said: "{name}: the cache takes {token} per token, {text} for {tokens} tokens.",
   query: "query head {number}",
   keys: "k, v {head}",
-  hint: "Each frame is a head of keys and values, with the query heads that read it. Press a query head to follow it.",
+  hint: "Each frame is a head of keys and values, with the query heads that read it; {drawn} of the {heads} query heads are drawn. Press one to follow it.",
   reads: "Query head {query} reads head {own} of keys and values: {query} divided by {size}, rounded down.",
 });
 
@@ -200,6 +200,7 @@ export const LATENT = /* @__PURE__ */ own({
   width: "width of the latent: {width}",
   numbers: "{width} numbers",
   said: "A token takes {size} bytes instead of {all} ({count} of {whole} numbers). The weight that changes most changes by {moved}. The loss of the model is {loss}; it was {before}.",
+  real: "DeepSeek-V3 keeps latents of {latent} numbers, and {rope} for positions: in all layers {own} kB per token, instead of {all} kB.",
   scale: "loss of the model, from {least} to {top}; dashed: with all keys",
   maps: "what the map shows",
   kinds: ["all keys", "keys from the latent", "the difference"],
@@ -307,15 +308,32 @@ export const SINKS = /* @__PURE__ */ own({
   note: "Rows of the mask are queries, columns are keys, from the first token on. First tokens are drawn wider than they are.",
 });
 
+export const ABLATION = /* @__PURE__ */ own({
+  title: "Heads switched off, one by one",
+  goal: "Find one head that, switched off alone, raises the loss on {text} by more than 5 nats.",
+  order: "Heads, in the order of:",
+  heads: "Press a head: it and all before it are off.",
+  alone: "one head at a time",
+  loss: "{text}:",
+  before: "(with all heads {loss})",
+  off: "Without {off}: {more}.",
+  none: "All heads are on.",
+  between: ", ",
+  more: "{text} {more}",
+  note: "The line across a bar is the loss with all heads. Losses are in nats per token.",
+});
+
 export const KERNELS = /* @__PURE__ */ own({
   title: "Which kernel computes this call?",
-  goal: "Switch three things on, and keep the kernel of the plain call.",
-  legend: "This call of scaled_dot_product_attention has:",
+  goal: "Change three lines, and keep the kernel of the plain call.",
+  legend: "Change lines of this call:",
+  code: "the call",
+  blamed: "to blame",
   said: "Kernel: {kernel}.",
   fused: "It is the kernel of the plain call.",
   one: "Without {names}, it would be that of the plain call.",
   or: " or without ",
-  several: "No single switch brings back that of the plain call: more than one is in the way.",
+  several: "No single line brings back that of the plain call: more than one is in the way.",
 });
 
 export const COSTS = /* @__PURE__ */ own({
@@ -325,26 +343,7 @@ export const COSTS = /* @__PURE__ */ own({
   width: "width",
   said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
   parts: ["Q, K and V", "scores", "mix", "output"],
-  legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
-});
-
-export const GRAPH = /* @__PURE__ */ own({
-  title: "What a recorded graph gives",
-  goal: "Find a recording that is wrong at 29 of the 30 lengths, and never says so.",
-  program: "function",
-  at: "recorded with",
-  run: "run with",
-  tokens: "{count} tokens",
-  token: "1 token",
-  holds: "The graph holds:",
-  gives: "gives",
-  frozen: "read from a shape, and frozen",
-  said: "A text of {tokens} gives {outcome}.",
-  "=": "what the function gives",
-  "!": "an error",
-  x: "another result than the function, and no error",
-  strip: "what the graph gives, for 1 to {longest} tokens",
-  legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
+  legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it. SmolLM2-135M is 576 wide, GPT-2 768, Llama 3 8B 4,096.",
 });
 
 export const ALIGN = /* @__PURE__ */ own({
@@ -401,6 +400,7 @@ export const PAGES = /* @__PURE__ */ own({
   page: "page",
   kept: "kept",
   free: "free",
+  real: "In Llama 3 8B, a page of {tokens} tokens takes {size} MiB: {memory} GiB hold {pages} pages, {all} tokens.",
   legend: "Each page holds {tokens}. A dashed page is free.",
   legendKept: "Each page holds {tokens}. A dashed page is free; “kept”: its tokens can still be shared.",
   choose: "Requests: choose one",

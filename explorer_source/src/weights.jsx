@@ -9,7 +9,7 @@ import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import { MAP, WEIGHTS as SAY, filled } from "./strings.js";
 import style from "./weights.css";
 
-export function Weights({ sentences, first = [0, 0], reach, view }) {
+export function Weights({ sentences, first = [0, 0], goal, reach, view }) {
   const [chosen, setChosen] = useState(0);
   const [head, setHead] = useState(first[0]);
   const [masked, setMasked] = useState(true);
@@ -26,7 +26,7 @@ export function Weights({ sentences, first = [0, 0], reach, view }) {
   const column = Math.min(place.column, keys.length - 1);
   const map = maps[at];
   const allowed = masked ? maskOf(sentence, at) : null;
-  useReached(Math.max(...map[row]) >= 0.9 && row > 0, reach);
+  useReached(!!goal && row === goal.row && map[row][goal.column] >= goal.least, reach);
   const tell = useLinked((word) => !place.held && queries.includes(word) && setPlace({ ...place, row: queries.indexOf(word) }));
   const point = (next) => {
     setPlace(next);
@@ -90,14 +90,7 @@ export function Weights({ sentences, first = [0, 0], reach, view }) {
   );
 }
 Weights.style = style;
-Weights.frame = {
-  title: SAY.title,
-  // Where the softmax is the page's own, a low temperature will do; else a row must have it.
-  goal: ({ sentences }) =>
-    sentences.some(({ queries, keys = queries, scores, weights, masks }) => scores || sharp(unpack(weights), masks)) &&
-    SAY.goal,
-};
-const sharp = (weights) => weights.filter((weight) => weight >= 0.9 && weight < 1).length > 0;
+Weights.frame = { title: SAY.title };
 
 // The chosen query's numbers.
 function Row({ sentence, weights, allowed, row, column }) {

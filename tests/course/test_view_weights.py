@@ -132,6 +132,8 @@ REFUSED = [
     ((EYE, WORDS), {"layer": 1}, ValueError, "layer must be 0 to 0; got 1"),
     ((EYE, WORDS), {"head": -1}, ValueError, "head must be 0 to 0; got -1"),
     ((EYE, WORDS), {"query": 3}, ValueError, "query must be 0 to 2; got 3"),
+    ((EYE, WORDS), {"goal": ("?", 3, 0, 1)}, ValueError, "goal[1] must be 0 to 2"),
+    ((EYE, WORDS), {"goal": ("?", 0, 3, 1)}, ValueError, "goal[2] must be 0 to 2"),
     ((EYE, WORDS), {"head": True}, TypeError, "head must be an int; got bool"),
 ]
 

@@ -6,10 +6,10 @@ import torch
 from attention_lib.attention import attention_weights
 from attention_lib.course.museum import BUGS, run_checks
 from attention_lib.course.views import (
+    view_ablation,
     view_cache,
     view_costs,
     view_flash,
-    view_graph,
     view_groups,
     view_growth,
     view_kernels,
@@ -55,7 +55,6 @@ CACHE = view_cache(["the", "cat", "sat", "down"], **CACHE_GIVEN)
 # What layers cost and see.
 
 COSTS = view_costs(768, lengths=[64, 1536, 16384])
-GRAPH = view_graph()
 GROUPS = view_groups(12, head_dim=8, num_layers=2, tokens=100)
 REACH = view_reach(16, window=3, num_sinks=0, layers=1)
 SINKS_GIVEN = {"losses": {0: [4.5, 4.25], 1: [3.5, 3.0]}, "windows": [8, 16]}
@@ -77,12 +76,33 @@ FLASH_GIVEN = {
 FLASH = view_flash(**FLASH_GIVEN)
 
 
-def kernel_of(on):
-    return "math" if on & {"three axes", "dropout"} else "flash"
+def kernel_of(code):
+    return "math" if "(8,)" in code or "drop = 0.1" in code else "flash"
 
 
-SWITCHES = ["half", "three axes", "dropout", "shared"]
-KERNELS = view_kernels(SWITCHES, kernel_of)
+PROGRAM = [
+    ("half", "dtype = float32", "dtype = float16"),
+    ("three axes", "heads = (2, 4)", "heads = (8,)"),
+    ("dropout", "drop = 0.0", "drop = 0.1"),
+    ("shared", "", "key = key[:2]"),
+    "attend(query, key, value, drop)",
+]
+KERNELS = view_kernels(PROGRAM, kernel_of)
+
+# Heads that are switched off.
+
+ABLATION_GIVEN = {
+    "orders": {
+        "induction": {
+            "3.1": ((1.5, 3.0), (1.5, 3.0)),
+            "3.2": ((1.25, 3.0), (9.0, 3.25)),
+        },
+        "other": {"1.0": ((7.25, 3.1), (7.25, 3.1))},
+    },
+    "texts": ["repeated", "Alice"],
+    "whole": (1.25, 3.1),
+}
+ABLATION = view_ablation(**ABLATION_GIVEN)
 
 # The width of a latent.
 

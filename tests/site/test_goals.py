@@ -25,7 +25,7 @@ COSTS = view_costs(768, lengths=[64, 1024, 4096])
 AHEAD = torch.tensor([[0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 SENTENCE = view_sentence(AHEAD, ["cat", "it", "tired"], mask=causal_mask(3), query=2)
 SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
-WEIGHTS = view_weights(SHARP, ["cat", "it", "tired"])
+WEIGHTS = view_weights(SHARP, ["cat", "it", "tired"], goal=("Find “tired”.", 2, 2, 0.9))
 
 
 def turn(view):
@@ -81,9 +81,9 @@ def test_goal_is_ticked_when_it_is_reached(browser, kind):
         expect(view.locator(".view-goal")).to_contain_text("✓ Reached.")
 
 
-def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
-    blunt = view_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
-    with showing(browser, samples.MASK, blunt) as (page, view):
+def test_a_mask_that_hides_all_is_the_goal_and_weights_may_have_none(browser):
+    plain = view_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
+    with showing(browser, samples.MASK, plain) as (page, view):
         view.get_by_role("button", name="an empty row").click()
         expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
         view.get_by_role("button", name="causal", exact=True).click()
@@ -122,7 +122,7 @@ def test_sentence_map_and_run_point_at_the_same_word(browser):
 
 
 # Each alone on its page; other views have a test of their own, with what they show.
-ALONE = [samples.COSTS, samples.FLASH, samples.GRAPH, samples.GROUPS, samples.GROWTH]
+ALONE = [samples.ABLATION, samples.COSTS, samples.FLASH, samples.GROUPS, samples.GROWTH]
 ALONE += [samples.KERNELS, samples.LATENT, samples.PAGES, samples.REACH, samples.RING]
 ALONE += [view_ring(num_processes=8, length=1024, width=1024), samples.ROPE]
 ALONE += [samples.MUSEUM, samples.SINKS, samples.SNAPSHOTS]

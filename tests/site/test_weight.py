@@ -88,11 +88,11 @@ WITH_VIEWS.append(SITE / "book/museum.html")
 # On a phone, each control beside what answers it: one screen, below the page's own bar.
 SCREEN = 812 - 56
 ANSWERS = {
+    "ablation": (".ablation-choice", ".ablation-losses"),
     "align": (".align-map", ".align-choice:has(> button)"),
     "cache": (".cache-controls", ".cache-spent"),
     "costs": (".costs-choice", ".costs-said"),
     "flash": (".flash-choice", ".flash-tables"),
-    "graph": (".graph-choice", ".graph-strip"),
     "groups": (".groups-choice", ".groups-all"),
     "growth": (".growth-slide", ".growth-maps > div"),
     "kernels": (".kernels-all", ".kernels-said"),

@@ -5,11 +5,11 @@ changes something. Every view has a static part that needs no script.
 """
 
 from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views.ablation import view_ablation
 from attention_lib.course.views.align import view_alignment
 from attention_lib.course.views.cache import view_cache
 from attention_lib.course.views.costs import view_costs
 from attention_lib.course.views.flash import view_flash
-from attention_lib.course.views.graph import view_graph
 from attention_lib.course.views.groups import view_groups
 from attention_lib.course.views.growth import view_growth
 from attention_lib.course.views.kernels import view_kernels
@@ -27,11 +27,11 @@ from attention_lib.course.views.weights import view_weights
 
 __all__ = [
     "Interactive",
+    "view_ablation",
     "view_alignment",
     "view_cache",
     "view_costs",
     "view_flash",
-    "view_graph",
     "view_groups",
     "view_growth",
     "view_kernels",

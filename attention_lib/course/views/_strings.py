@@ -13,6 +13,20 @@ TABLE = {
     "keys": " Shown: the first {shown} of {count} keys.",
 }
 
+ABLATION: dict[str, Any] = {
+    "caption": (
+        "The loss in nats per token without a head alone, and without it and all "
+        "before it in its order. With all heads: {whole}. With JavaScript on, the page "
+        "lets you switch the heads off."
+    ),
+    "loss": "{text} {loss}",
+    "between": ", ",
+    "head": "order: head",
+    "alone": "{text}, it alone",
+    "together": "{text}, all up to it",
+    "line": "<losses with heads off: {count} heads>",
+}
+
 ALIGN = {
     "caption": (
         "Cross-attention of a translator, for the first sentence: a row is a word that "
@@ -48,28 +62,6 @@ FLASH: dict[str, Any] = {
     "tile": "queries {queries}, keys {keys}",
     "range": "{first} to {last}",
     "line": "<attention in {count} tiles>",
-}
-
-GRAPH: dict[str, Any] = {
-    "programs": {
-        "plain": "plain attention",
-        "causal": "a mask made from the length",
-        "window": "a window for more than {long} tokens",
-    },
-    "outcomes": {
-        "=": "the same",
-        "!": "an error",
-        "x": "another result, and no error",
-    },
-    "counted": "{outcome}: {count}",
-    "counts": "; ",
-    "caption": (
-        "What a recorded graph gives for texts of 1 to {longest} tokens. With "
-        "JavaScript on, the page shows the graph, and a slider for the length."
-    ),
-    "head": ["graph", "gives"],
-    "graph": "{program}, recorded at {at}",
-    "line": "<graph of {program}>",
 }
 
 GROUPS: dict[str, Any] = {

@@ -25,6 +25,7 @@ def view_weights(
     layer: int = 0,
     head: int = 0,
     query: int = 0,
+    goal: tuple[str, int, int, float] | None = None,
 ) -> Interactive:
     """Show attention weights as maps that the reader walks through, row by row.
 
@@ -45,6 +46,8 @@ def view_weights(
         layer: the initial layer, 0 to L − 1 in the first sentence.
         head: the initial head, 0 to H − 1.
         query: the initial row, 0 to Q − 1.
+        goal: something to find, and the row, the column and the least weight there
+            that show that it was found, in any sentence, layer and head.
 
     Returns:
         What a cell shows when it is the cell's last line.
@@ -55,7 +58,7 @@ def view_weights(
             an int.
         ValueError: shapes or words that do not fit together; numbers below 0 among the
             weights; nan or inf; scores that do not yield the weights; a sentence that
-            is missing in a mapping; a layer, head or query that does not exist.
+            is missing in a mapping; a layer, head, query or goal that does not exist.
     """
     given = {"weights": weights, "queries": queries, "keys": keys}
     given |= {"scores": scores, "mask": mask}
@@ -67,7 +70,7 @@ def view_weights(
         )
     sentences = {name: read_maps(**_of(name, given)) for name in names}
     first = sentences[names[0]]
-    layers, heads, rows, _ = first.weights.shape
+    layers, heads, rows, columns = first.weights.shape
     _require_index("layer", layer, layers)
     _require_index("head", head, heads)
     _require_index("query", query, rows)
@@ -76,6 +79,11 @@ def view_weights(
     }
     if layer or head or query:
         data["first"] = [layer * heads + head, query]
+    if goal is not None:
+        text, row, column, least = goal
+        _require_index("goal[1]", row, rows)
+        _require_index("goal[2]", column, columns)
+        data["goal"] = {"text": text, "row": row, "column": column, "least": least}
     caption = _caption(names, first, layer, head)
     shown = first.weights[layer, head]
     table = static_table(shown, first.queries, first.keys, caption)
