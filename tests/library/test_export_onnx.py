@@ -33,7 +33,13 @@ from attention_lib.export.onnx import (
     main,
 )
 from attention_lib.generation import generate
-from attention_lib.pretrained import Decoder, read_config, save_pretrained
+from attention_lib.pretrained import (
+    Decoder,
+    load_pretrained,
+    load_tokenizer,
+    read_config,
+    save_pretrained,
+)
 from attention_lib.reproducibility import seeded
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.running import ran
@@ -490,3 +496,17 @@ def test_each_family_exports_with_its_cache(family, tmp_path):
 
     saved(family, tmp_path, max_position_embeddings=620)
     assert main([str(tmp_path), str(tmp_path / "x.onnx")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # an idle machine takes two minutes
+def test_published_model_writes_the_same_tokens_from_its_file(model_file, tmp_path):
+    llama, tokenizer = load_pretrained(model_file), load_tokenizer(model_file)
+    sizes = {"batch": [1], "time": [1], "past": [0, 2]}
+    found = export_model(llama, tmp_path / "model.onnx", sizes=sizes)
+    ids = torch.tensor([tokenizer.encode("The capital of France is")])
+    wanted = generate(llama, ids, max_new_tokens=12)
+    assert torch.equal(generate_in_onnx(found.path, ids, max_new_tokens=12), wanted)
+    weights = sum(weight.nbytes for weight in llama.parameters())
+    assert weights < found.nbytes < 1.01 * weights
+    assert len(found.errors) == 5
