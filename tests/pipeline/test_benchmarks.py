@@ -207,6 +207,15 @@ def test_page_says_what_the_results_say(results):
     assert {m[2] for m in BLANK.finditer(page)} == set(report.texts(results))
 
 
+def test_what_the_page_says_of_a_gpu_was_measured():
+    found = json.loads(report.GPU.read_text(encoding="utf-8"))
+    large, ours = found["products"]["Llama 3 8B"], "4 bits, our kernel"
+    assert large["1"][ours] < 1 < large["4"][ours] < large["16"][ours]
+    for length, faster in (("512", True), ("2048", True), ("8192", False)):
+        ways = found["attention"][length]
+        assert (ways["the whole table"] < ways["our kernel"]) == faster
+
+
 def test_figures_are_those_of_the_results(results):
     for name, figure in report.figures(results).items():
         kept = Image.open(report.FIGURES / name).convert("RGB")

@@ -18,6 +18,7 @@ NAMES = [
     for path in chapter_paths()
     if PHRASE in path.read_text(encoding="utf-8")
 ]
+NAMES.append("book/museum.html")
 ROPE = "chapters/10-rotary-positions.html"
 SLIDER = "() => +document.querySelector('#view-rope input').value"
 
