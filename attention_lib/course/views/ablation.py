@@ -58,12 +58,15 @@ def view_ablation(
             {
                 "name": name,
                 "heads": list(heads),
-                "losses": [list(map(list, each)) for each in heads.values()],
+                "losses": [
+                    [[round(loss, 2) for loss in losses] for losses in each]
+                    for each in heads.values()
+                ],
             }
             for name, heads in orders.items()
         ],
         "texts": list(texts),
-        "whole": list(whole),
+        "whole": [round(loss, 2) for loss in whole],
     }
     line = ABLATION["line"].format(count=len(lines))
     return Interactive("ablation", data, plain_table(caption, tops, lines), line)
