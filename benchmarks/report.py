@@ -89,20 +89,29 @@ def summarise(raw: Row) -> Row:
 def joined(kept: Row, new: Row) -> Row:
     """Replace the new measurements; the rest must have the same machine and versions.
 
-    Parts of another day than the rest replace the old ones whole, and keep their day.
+    Parts of another day than the rest replace the old ones whole, and keep their day,
+    and their instructions where these differ.
     """
     others = set(kept) - set(new) - {"days"}
-    for key in ("machine", "versions"):
-        if kept[key] != new[key] and others:
-            raise SystemExit(
-                f"{key} differs: {kept[key]}, {new[key]}; measure everything"
-            )
+    own, before = new["machine"], kept["machine"]
+    if kept["measured"] != new["measured"]:
+        own = own | {"instructions": before["instructions"]}
+    for one, two in ((before, own), (kept["versions"], new["versions"])):
+        if one != two and others:
+            raise SystemExit(f"{one} differs from {two}; measure everything")
     if not others:
         return new
     if kept["measured"] != new["measured"]:
         parts = set(new) - {"measured", "machine", "versions"}
-        days = kept.get("days", {}) | dict.fromkeys(sorted(parts), new["measured"])
-        return kept | new | {"measured": kept["measured"], "days": days}
+        used = new["machine"]["instructions"]
+        day = new["measured"] + (f", {used}" if used != before["instructions"] else "")
+        days = kept.get("days", {}) | dict.fromkeys(sorted(parts), day)
+        return (
+            kept
+            | new
+            | {key: kept[key] for key in ("measured", "machine")}
+            | {"days": days}
+        )
     rows = {part for part in set(kept) & set(new) if isinstance(new[part], list)}
     return kept | new | {part: merged(kept[part], new[part]) for part in rows}
 
@@ -183,9 +192,9 @@ def table(rows: list[Row]) -> str:
 def grid(head: str, columns: Iterable[str], lines: dict[str, list[str]]) -> str:
     """Return a table: one line per name, with its cells."""
     heads = [head, *columns]
-    rows = [heads, ["---", *["---:"] * (len(heads) - 1)]]
-    rows += [[name, *cells] for name, cells in lines.items()]
-    return "\n".join(f"| {' | '.join(row)} |".replace(" --- ", "---") for row in rows)
+    rows = [heads, *([name, *cells] for name, cells in lines.items())]
+    first, *rest = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([first, "|---|" + "---:|" * (len(heads) - 1), *rest])
 
 
 def grown(rows: list[Row]) -> str:

@@ -138,16 +138,20 @@ def test_choices_name_the_fastest_and_whose_rounds_overlap(results):
 
 
 def test_a_part_measured_on_another_day_says_so_and_on_another_machine_is_refused():
-    kept = dict.fromkeys(("measured", "machine", "versions", "steps", "flash"), 1)
-    new = dict.fromkeys(("measured", "machine", "versions"), 1) | {"flash": 2}
+    machine = {"cpu": 1, "instructions": "AVX512"}
+    kept = {"measured": "1st", "machine": machine, "versions": 1}
+    new = kept | {"flash": 2}
+    kept |= {"steps": 1, "flash": 1}
     assert report.joined(kept, new) == kept | {"flash": 2}
-    later = report.joined(kept, new | {"measured": 3})
-    assert later == kept | {"flash": 2, "days": {"flash": 3}}
-    again = report.joined(later, new | {"measured": 4})
-    assert again == later | {"days": {"flash": 4}}
-    with pytest.raises(SystemExit, match="measure everything"):
-        report.joined(kept, new | {"machine": 3})
-    whole = kept | {"measured": 3, "machine": 4}
+    later = report.joined(kept, new | {"measured": "3rd"})
+    assert later == kept | {"flash": 2, "days": {"flash": "3rd"}}
+    other = {"machine": machine | {"instructions": "AVX2"}}
+    again = report.joined(later, new | {"measured": "4th"} | other)
+    assert again == later | {"days": {"flash": "4th, AVX2"}}
+    for wrong in (other, {"measured": "3rd", "machine": machine | {"cpu": 2}}):
+        with pytest.raises(SystemExit, match="measure everything"):
+            report.joined(kept, new | wrong)
+    whole = kept | {"measured": "3rd", "machine": machine | {"cpu": 2}}
     assert report.joined(later, whole) == whole
 
 
