@@ -104,7 +104,7 @@ def test_stale_causes_name_outputs_that_were_edited_by_hand(root, edit):
     assert stale_causes(notebook(), edited, root) == ["its outputs, by hand, changed"]
 
 
-def test_state_is_that_of_the_records_code_and_outputs(root):
+def test_state_is_that_of_the_records_code_and_compared_outputs(root):
     folder = root / "notebooks"
     folder.mkdir()
 
@@ -116,9 +116,12 @@ def test_state_is_that_of_the_records_code_and_outputs(root):
     (root / "requirements.txt").write_text(PINS + "new==1\n")
     assert stored(record(root)) == first
     assert stored(record(root, CODE + " ")) != first
-    other = record(root)
-    other.metadata["attention_book"]["outputs"] = "0"
-    assert stored(other) != first
+    for tags, differs in ([], True), (["not-compared"], False):
+        other = record(root)
+        other.cells[1].metadata["tags"] = tags
+        before = stored(other)
+        EDITS["last digit"](other.cells[1])
+        assert (stored(other) != before) == differs
 
 
 @pytest.mark.parametrize(

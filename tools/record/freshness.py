@@ -10,11 +10,12 @@ import json
 import re
 from pathlib import Path
 
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 
 from tools.chapters import code_of
 from tools.record.convert import unfolded
 from tools.record.reach import LIBRARY, reached_files
+from tools.record.rules import tags
 
 
 def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
@@ -56,13 +57,14 @@ def seal(record: NotebookNode) -> dict[str, str]:
 
 
 def state(root: Path) -> str:
-    """Return a hash of all records: of their code cells and their outputs."""
-    metadata = [
-        (path.stem, json.loads(path.read_text(encoding="utf-8"))["metadata"])
-        for path in sorted((root / "notebooks").glob("*.ipynb"))
-    ]
-    prints = [(stem, it.get("attention_book", {})) for stem, it in metadata]
-    held = [f"{stem} {it.get('code')} {it.get('outputs')}" for stem, it in prints]
+    """Return a hash of all records: of their code, and of the outputs compared."""
+    held = []
+    for path in sorted((root / "notebooks").glob("*.ipynb")):
+        record = from_dict(json.loads(path.read_text(encoding="utf-8")))
+        compared = [it for it in code_of(record) if "not-compared" not in tags(it)]
+        outputs = json.dumps([it.outputs for it in compared], sort_keys=True)
+        prints = record.metadata.get("attention_book", {})
+        held.append(f"{path.stem} {prints.get('code')} {_hash(outputs)}")
     return _hash(*held)[:8]
 
 
