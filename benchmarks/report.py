@@ -96,9 +96,12 @@ def joined(kept: Row, new: Row) -> Row:
     own, before = new["machine"], kept["machine"]
     if kept["measured"] != new["measured"]:
         own = own | {"instructions": before["instructions"]}
-    for one, two in ((before, own), (kept["versions"], new["versions"])):
+    for key, one, two in (
+        ("machine", before, own),
+        ("versions", kept["versions"], new["versions"]),
+    ):
         if one != two and others:
-            raise SystemExit(f"{one} differs from {two}; measure everything")
+            raise SystemExit(f"{key} differs: {one}, {two}; measure everything")
     if not others:
         return new
     if kept["measured"] != new["measured"]:
