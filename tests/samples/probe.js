@@ -12,7 +12,11 @@ async () => {
         e.loading = "eager";
         return e.decode().catch(() => null);
     }));
+    // The pipe leaves the column on purpose where it has the room: it may fill the window.
+    const pipes = innerWidth < 1440 ? [] : all('[data-kind="pipe"]').filter((e) => right(e) <= innerWidth);
+    for (const pipe of pipes) pipe.style.display = "none";
     const sideways = frames.filter(wide).map((e) => e.tagName);
+    for (const pipe of pipes) pipe.style.display = "";
     const folded = all("details:not([open])");
     for (const part of folded) part.open = true;
     const column = Math.min(...all(".bd-article-container").map(right), innerWidth);
