@@ -13,7 +13,7 @@ const REAL = {
   tokens: number(TOKENS),
   bytes: Math.round(2e-6 * 2 * LAYERS * KV_WIDTH * TOKENS),
   cached: (1e-9 * STEP_FLOPS).toFixed(1),
-  anew: Math.round(1e-9 * STEP_FLOPS * TOKENS),
+  recomputed: Math.round(1e-9 * STEP_FLOPS * TOKENS),
 };
 
 export function Cache({ words, layers, steps, reach, view }) {

@@ -165,7 +165,7 @@ export const CACHE = /* @__PURE__ */ own({
   saves: "The cache holds {bytes} bytes and saves {flops} FLOPs.",
   wouldSave: "Nothing is kept; a cache would save {flops} FLOPs.",
   spent: "FLOPs so far",
-  real: "In SmolLM2-135M, the cache of {tokens} tokens holds {bytes} MB at 2 bytes per number. The next step takes {cached} GFLOPs with it, and {anew} without.",
+  real: "In SmolLM2-135M, the cache of {tokens} tokens holds {bytes} MB at 2 bytes per number. The next step takes {cached} GFLOPs with it, and {recomputed} without.",
   legend: "A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.",
 });
 

@@ -302,11 +302,14 @@ DIFFERING = [
     stream("100%|##| 5/5 [00:01<00:00,"),
     stream("4.20it/s"),
     holding("<text>/home/anna/x.py</text>"),
+    result(text_html='<script type="application/json">[1,0.1234567890]</script>'),
 ]
 
 
 def test_records_that_meet_the_rules_pass():
-    harmless = stream("at https://x.org/home/page, 0x3f800000, 50%|")
+    harmless = stream(
+        "at https://x.org/home/page, 0x3f800000, 50%|, [0.588235294117, 1]"
+    )
     assert [fault for code in RIGHT for fault in faults(code, harmless)] == []
 
 
