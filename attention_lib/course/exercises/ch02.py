@@ -80,8 +80,8 @@ def _said(answer: Any, *given: Any) -> Any:
 MATCH, LETTER = "q_weight.T @ k_weight", "match[:LETTERS, :LETTERS]"
 STEPS, MODE = "(best - torch.arange(LETTERS)) % LETTERS", "steps.mode().values"
 BACK = (
-    "That leads from the key back to the question: from its letter, how far on is the "
-    "key's?"
+    "That leads from the key back to the question. Count from the question's letter: "
+    "how far on is the key's?"
 )
 check_step_finder = Exercise(
     solution="""
@@ -122,7 +122,7 @@ def my_step(q_weight, k_weight):
         f"{came:g} is not the step: for each letter of a question, which letter of a "
         "key has the largest product?"
     ),
-    praise="The two projections say for what a head looks, without any text.",
+    praise="The two projections alone tell what a head looks for, without any text.",
 )  # fmt: skip
 
 

@@ -122,9 +122,9 @@ def find_divisor(attend, query, key, value, candidates):
              "return c", "return candidates.index(c)"),
         slip("You always say the root of the width: compare what comes.",
              "return c", "return query.shape[-1] ** 0.5"),
-        slip("You say the first candidate each time: compare results, and all numbers "
+        slip("You name the first candidate each time: compare results, and all numbers "
              "of them.", "return c", "return candidates[0]"),
-        slip("You say the first candidate each time: compare results, and all numbers "
+        slip("You name the first candidate each time: compare results, and all numbers "
              "of them.", "torch.allclose(weights @ value, found)",
              "(weights @ value == found).any()"),
         slip("You say the last candidate each time: compare results.",
