@@ -10,7 +10,7 @@ globalThis.bookFinding = (() => {
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
-  const FIELDS = { title: 6, page: 1.5, text: 1 };
+  const FIELDS = { title: 2, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.5, 1.3, 0.6]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
@@ -103,12 +103,13 @@ globalThis.bookFinding = (() => {
   const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
   const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
   const write = (pages) => {
-    const scripts = {}, all = [], titles = [];
+    const scripts = {}, all = [], indexed = [], titles = [];
     const list = pages.map(([page, places]) => {
-      const found = places.map(([anchor, heading, code, text, see]) => {
+      const found = places.map(([anchor, heading, code, text, asked, see]) => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
+        indexed.push(`${all.at(-1)} ${asked}`); // found by an asker's words, which no page shows
         const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
         titles.push([page, title]);
         return [anchor, number?.trim() ?? "", name ? name[1] : title, see];
@@ -126,7 +127,7 @@ globalThis.bookFinding = (() => {
       const number = titles.findIndex((its) => title && its[1] === line(title) && its[0].endsWith(address));
       if (number >= 0) entry.push(number);
     });
-    return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
+    return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(indexed)])};\n` };
   };
   // The numbers of the texts that hold a word, from a line of what was packed.
   const unpack = (line, from, take) => {
@@ -296,7 +297,7 @@ globalThis.bookFinding = (() => {
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / 2 / (place.words.length || 1) ** 0.5) * place.weight;
     }
     const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });

@@ -20,6 +20,8 @@ ANY = (SITE / f"chapters/{chapter_paths()[0].stem}.html").as_uri()
 MASKS = (SITE / "chapters/03-masks.html").as_uri()
 # Every second one was left aside when the search was tuned.
 QUERIES = [line.split(" | ") for line in sample("queries.txt").splitlines()]
+# From other threads, written down afterwards; again every second one was left aside.
+FRESH = [line.split(" | ") for line in sample("queries-fresh.txt").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +49,19 @@ def test_sixty_queries_find_their_place_among_the_first_three(page):
     assert len(missed["tuned"]) + len(missed["left aside"]) <= 3, missed
 
 
-def test_what_askers_type_leads_to_the_section_that_answers(page):
+def test_queries_collected_later_find_the_section_that_answers(page):
+    hits = [
+        any(is_wanted(address, wanted) for address in found(page, query)[:3])
+        for query, wanted in FRESH
+    ]
+    assert len(FRESH) == 60
+    assert min(sum(hits[::2]), sum(hits[1::2])) >= 22
+
+
+def test_what_askers_typed_leads_to_the_section_that_answers(page):
+    """Their words are in the index, so that nearly each is found again."""
     hits = [place(it["section"]) in found(page, it["query"])[:3] for it in ASKED]
-    # Every second one was left aside when the search was tuned.
-    assert min(sum(half) / len(half) for half in (hits[::2], hits[1::2])) >= 0.5
+    assert sum(hits) >= 0.9 * len(hits)
 
 
 def entries(page):

@@ -7,11 +7,13 @@ file may load nothing else, and finds them in the reader's browser.
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from lxml import html
 
+from tools.chapters import ROOT
 from tools.site.hooks import when_built
 
 PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
@@ -32,8 +34,18 @@ def setup(app: Any) -> None:
     when_built(app, _write)
 
 
-def places(page: Path) -> list[list[Any]]:
-    """Return the anchor, heading, code and text of each section of a page.
+def asked() -> dict[str, str]:
+    """Return, by label, what people asked in public that this place answers."""
+    words: dict[str, str] = {}
+    for path in sorted((ROOT / "contributing/asked").glob("*.toml")):
+        for it in tomllib.loads(path.read_text(encoding="utf-8"))["asked"]:
+            old = words.get(it["section"], "")
+            words[it["section"]] = f"{old} {it['query']} {it['question']}"
+    return words
+
+
+def places(page: Path, said: dict[str, str]) -> list[list[Any]]:
+    """Return the anchor, heading, code, text and askers' words of a page's sections.
 
     And for an entry of the glossary the page and the heading where one reads on.
     """
@@ -71,7 +83,9 @@ def places(page: Path) -> list[list[Any]]:
                 page_of = named[first[1]].partition("#")[0].lstrip("./")
                 reads_on = [[page_of, first[1]]]
             text = re.sub(see, "", text)
-        found.append([place.get("id"), *texts, text, *reads_on])
+        labels = body.xpath("@id | ./span/@id | ./*[starts-with(name(), 'h')]//@id")
+        words = " ".join(said.get(label, "") for label in labels)
+        found.append([place.get("id"), *texts, text, words, *reads_on])
         body.drop_tree()
     return found[::-1]
 
@@ -85,7 +99,8 @@ def _write(app: Any) -> None:
     with MiniRacer() as engine:
         for program in (site / "_static" / name for name in PROGRAMS):
             engine.eval(program.read_text(encoding="utf-8"))
-        found = [[page, places(site / page)] for page in pages]
+        said = asked()
+        found = [[page, places(site / page, said)] for page in pages]
         scripts = engine.call("bookFinding.write", found)
     shutil.rmtree(site / PLACES, ignore_errors=True)
     for name, text in scripts.items():
