@@ -130,14 +130,15 @@ def my_gradient(gradients, counts):
 def _went_round(answer: Any, query: Tensor, key: Tensor, value: Tensor) -> Any:
     """Return the results of all processes of a ring, once all have met all keys."""
     methods = ["attend", "give", "take", "result"]
-    own = zip(query, key, value, strict=True)
+    starts = range(0, query[..., 0].numel(), query.shape[1])
+    own = zip(query, key, value, starts, strict=True)
     made = [make_object(answer, *each, methods=methods) for each in own]
     for _ in made:
         for each in made:
             each.attend()
         given = _all([each.give() for each in made])
-        for each, (key, value) in zip(made, given[-1:] + given[:-1], strict=True):
-            each.take(key, value)
+        for each, received in zip(made, given[-1:] + given[:-1], strict=True):
+            each.take(*received)
     found = _all([each.result() for each in made])
     # What cannot be joined is shown as it came.
     joined = all(isinstance(each, Tensor) for each in found)
@@ -151,8 +152,9 @@ def _all(came: list[Any]) -> list[Any]:
 
 
 SCALE = " * self.query.shape[-1] ** -0.5"
-TAKE = "self.key, self.value = key, value\n\n"
-GIVE = "return self.key, self.value"
+TAKE = "        self.key, self.value, self.key_start = key, value, start\n\n"
+GIVE = "return self.key, self.value, self.key_start"
+MASKED = "scores.masked_fill(columns > rows[:, None], -torch.inf)"
 LAST = "return self.mixed.result()[0]"
 START = "self.mixed = OnlineSoftmax(shape, dtype=value.dtype)"
 ADD = "self.mixed.add(scores, self.value)"
@@ -173,24 +175,29 @@ BY_HAND = (
 MIX, TOTAL = "self.mixed * shrink + ", "self.total * shrink + "
 # Each piece with a softmax of its own.
 APART = (START, "self.parts = []",
-         ADD, "self.parts.append(scores.softmax(-1) @ self.value)")  # fmt: skip
+         ADD, "self.parts.append(scores.softmax(-1).nan_to_num() @ self.value)"
+         )  # fmt: skip
 check_ring_process = Exercise(
     solution="""
 class MyProcess:
-    def __init__(self, query, key, value):
-        self.query, self.key, self.value = query, key, value
+    def __init__(self, query, key, value, start):
+        self.query, self.start = query, start
+        self.key, self.value, self.key_start = key, value, start
         shape = len(query), value.shape[-1]
         self.mixed = OnlineSoftmax(shape, dtype=value.dtype)
 
     def attend(self):
         scores = self.query @ self.key.mT * self.query.shape[-1] ** -0.5
+        rows = self.start + torch.arange(len(self.query))
+        columns = self.key_start + torch.arange(len(self.key))
+        scores = scores.masked_fill(columns > rows[:, None], -torch.inf)
         self.mixed.add(scores, self.value)
 
     def give(self):
-        return self.key, self.value
+        return self.key, self.value, self.key_start
 
-    def take(self, key, value):
-        self.key, self.value = key, value
+    def take(self, key, value, start):
+        self.key, self.value, self.key_start = key, value, start
 
     def result(self):
         return self.mixed.result()[0]
@@ -208,7 +215,15 @@ class MyProcess:
     ],
     slips=[
         slip("Each process has met its own keys only: does `take` keep what "
-             "arrives, and `attend` use it?", TAKE, "pass\n\n"),
+             "arrives, and `attend` use it?", TAKE, "        pass\n\n"),
+        slip("Queries see the future: hide the keys at later positions.",
+             MASKED, "scores"),
+        slip("Where do the keys begin that the process holds now? Positions count in "
+             "the whole text.", "self.key_start + torch", "self.start + torch"),
+        slip("The mask is the wrong way round: it hides the past.",
+             "columns > rows", "columns < rows"),
+        slip("`give` must say where the keys begin that it returns, not the process's "
+             "own.", GIVE, "return self.key, self.value, self.start"),
         slip("The scores are not divided by the root of the width.", SCALE, ""),
         slip("The results of the pieces count equally. A piece with larger scores must "
              "count more.", *APART, LAST, "return torch.stack(self.parts).mean(0)"),
@@ -225,10 +240,12 @@ class MyProcess:
         slip("When a larger score arrives, the sum of the exponentials must shrink as "
              "well.", *BY_HAND, TOTAL, "self.total + "),
         slip("`give` returns the process's own keys every time: it must pass on those "
-             "that arrived.", START, "self.own = key, value\n        " + START,
+             "that arrived.", START, "self.own = key, value, start\n        " + START,
              GIVE, "return self.own"),
-        slip("The keys go round, the values stay.", TAKE, "self.key = key\n\n"),
-        slip("The values go round, the keys stay.", TAKE, "self.value = value\n\n"),
+        slip("The keys go round, the values stay.",
+             TAKE, "        self.key, self.key_start = key, start\n\n"),
+        slip("The values go round, the keys stay.",
+             TAKE, "        self.value, self.key_start = value, start\n\n"),
     ],
-    praise="Each query has met all keys.",
+    praise="Each query has met all keys up to its own.",
 )  # fmt: skip
