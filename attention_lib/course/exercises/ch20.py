@@ -58,7 +58,7 @@ _MIXERS: Suspects = [
     ("a function in which only the first text sees another", _leak(0, -1), True),
     ("one in which all look at the keys of the first text", _first_text, True),
     ("a function that leaves x as it is", lambda x: x, False),
-    ("one that rounds otherwise", lambda x: x + 1e-9 * len(x), False),
+    ("a function that rounds differently", lambda x: x + 1e-9 * len(x), False),
     ("a function that doubles each text", lambda x: 2 * x, False),
     ("a function that multiplies by the number of texts", lambda x: x * len(x), True),
     ("one in which only the last text sees the one before it", _leak(-1, -2), True),
@@ -85,7 +85,7 @@ def _said(answer: Callable[..., Any], *given: Any) -> str:
     for divisor in (2.0, 1.0, 8.0):
         came = answer(_attend_by(divisor), *given)
         if came is None or came is ...:
-            words = "Nothing comes back for some: is a return missing?"
+            words = "Nothing is returned for some: is a return missing?"
             raise Stop(words if said else NOT_YET)
         said.append(f"divided by {divisor} you say {one_number(came)}")
     return f"For attention {', '.join(said)}"
@@ -143,12 +143,22 @@ def _centred(x: Tensor) -> Tensor:
     return x + (x - x.mean(-1, keepdim=True)).roll(-1, 1)
 
 
-def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> str:
+def _leak_where(opens: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return a function in which tokens see some of the next token's numbers."""
+
+    def leaky(x: Tensor) -> Tensor:
+        ahead = x.roll(-1, 1)
+        return x + ahead * opens(ahead)
+
+    return leaky
+
+
+def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], *given: Any) -> str:
     """Say what is wrong with ``is_causal`` of an examiner whose map is right."""
-    examiner = answer(layer, x)
+    examiner = answer(layer, *given)
     causal, truth = run(examiner.is_causal), not examiner.depends().triu(1).any()
     if causal is NOT_YET:
-        return "The map is right; is_causal gives nothing back."
+        return "The map is right; is_causal returns nothing."
     if isinstance(causal, Verdict):
         return causal.message
     if isinstance(causal, bool | Tensor) and bool(causal) == truth:
@@ -160,19 +170,23 @@ def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> st
 FULL = torch.ones(4, 4, dtype=torch.bool)
 PAST = FULL.tril()
 NEAR = PAST.triu(-1)
-MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
+MOVE = "changed[:, position] += torch.randn_like(changed[:, position])"
+ANY_SCALE = "torch.stack([self.map_for(x) for x in self.inputs]).any(dim=0)"
 STACK = "torch.stack(columns, dim=1)"
 check_examiner = Exercise(
     solution="""
 class Examiner:
-    def __init__(self, layer, x):
-        self.layer, self.x = layer, x
+    def __init__(self, layer, x, scales):
+        self.layer, self.inputs = layer, [scale * x for scale in scales]
 
     def depends(self):
-        before, columns = self.layer(self.x), []
-        for place in range(self.x.shape[1]):
-            changed = self.x.clone()
-            changed[:, place] += torch.randn_like(changed[:, place])
+        return torch.stack([self.map_for(x) for x in self.inputs]).any(dim=0)
+
+    def map_for(self, x):
+        before, columns = self.layer(x), []
+        for position in range(x.shape[1]):
+            changed = x.clone()
+            changed[:, position] += torch.randn_like(changed[:, position])
             change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
             columns.append(change > 1e-6)
         return torch.stack(columns, dim=1)
@@ -180,11 +194,13 @@ class Examiner:
     def is_causal(self):
         return not bool(self.depends().triu(1).any())
 """,
-    inputs=lambda layer: (
-        layer, torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
+    inputs=lambda layer, *scales: (
+        layer,
+        torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64),
+        [1.0, *scales],
     ),
-    use=lambda answer, layer, x: make_object(
-        answer, layer, x, methods=["depends", "is_causal"]
+    use=lambda answer, *given: make_object(
+        answer, *given, methods=["depends", "is_causal"]
     ).depends(),
     fault=_wrong_word,
     cases=[
@@ -198,11 +214,21 @@ class Examiner:
         ((_leak(np.s_[:, 1, 0], np.s_[:, 2, 1]),),
          "For a leak from one feature only:"),
         ((lambda x: x + 1e-12 * x.sum(1, True),),
-         "For a layer whose sums round otherwise:"),
+         "For a layer whose sums round differently:"),
         ((lambda x: x + x.detach().roll(-1, 1),),
          "For a layer that passes no gradient:"),
+        ((_leak_where(lambda ahead: ahead > 10), 100.0),
+         "For a leak of large numbers only:"),
+        ((_leak_where(lambda ahead: ahead.abs() < 1), 100.0),
+         "For a leak of small numbers only:"),
     ],
     slips=[
+        # What only the last cases can show comes first.
+        slip("Only the last scale is tried.", ".any(dim=0)", "[-1]"),
+        slip("A change at any scale counts: not only at the first, or at all of them.",
+             ".any(dim=0)", "[0]"),
+        slip("A change at any scale counts: not only at the first, or at all of them.",
+             ".any(dim=0)", ".all(dim=0)"),
         slip("Rows and columns are swapped: a row is an output.",
              STACK, "torch.stack(columns, dim=0)"),
         slip("True must mean that an output changes.",

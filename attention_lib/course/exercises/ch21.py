@@ -78,7 +78,7 @@ def my_weights(scores, mask):
              "be zeros.", " * mask", ""),
         slip("A number such as a thousand million below zero is not lower than every "
              "score.", "torch.finfo(scores.dtype).min", "-1e9"),
-        slip("The mask is turned round: True means that a key may be seen.",
+        slip("The mask is the wrong way round: True means that a key may be seen.",
              "where(mask", "where(~mask", "* mask", "* ~mask"),
         slip("Each column sums to 1: the softmax runs over the queries.",
              "dim=-1", "dim=-2"),

@@ -86,23 +86,25 @@ def attend_joined(query, key, value, mask, num_heads):
 )  # fmt: skip
 
 
-# The FLOPs of one layer: 64 wide, 4 heads, 10 tokens.
+# The FLOPs of one layer: 64 wide, 4 query heads, one KV head, 10 tokens.
 check_flops = NumberExercise(
-    right=353_280,
-    praise="8 · 10 · 64 · 64 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
+    right=230_400,
+    praise="4 · 10 · 64 · 80 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
     mistakes=[
-        (176_640, "These are multiply-adds: each is two operations."),
-        (327_680, "These are the projections alone: scores and mix are missing."),
+        (115_200, "These are multiply-adds: each is two operations."),
+        (353_280, "That is a layer with four KV heads: how wide are keys and values "
+         "here?"),
+        (211_200, "Each query head has its own scores, and its own mix: sharing the "
+         "keys saves none of these products."),
+        (204_800, "These are the projections alone: scores and mix are missing."),
         (25_600, "These are scores and mix alone: the projections are missing."),
-        (271_360, "The output projection is missing."),
-        (340_480, "Scores and mix are two products: one of them is missing."),
-        (430_080, "The width of all heads together is 64: do not take each "
-         "product of scores four times."),
-        (334_080, "Scores and mix run in each of the heads: together they are as "
-         "wide as the model."),
-        (3_532_800, "One text of 10 tokens: is the length counted twice?"),
-        (35_328, "That is the count for each of the tokens."),
-        (16_384, "That is the number of weights in the projections."),
+        (148_480, "The output projection is missing, or that of the queries."),
+        (209_920, "Keys and values have a projection each."),
+        (217_600, "Scores and mix are two products: one of them is missing."),
+        (307_200, "The width of all query heads together is 64: one head is 16 wide."),
+        (2_304_000, "One text of 10 tokens: is the length counted twice?"),
+        (23_040, "That is the count for each of the tokens."),
+        (10_240, "That is the number of weights in the projections."),
     ],
     otherwise="Count the four projections first, then the two products of all pairs.",
 )  # fmt: skip
@@ -158,8 +160,9 @@ def _timed(
 
 
 WARM = "    for call in ways.values():\n        call()\n"
-LOOP = "    for _ in range(rounds):\n        for name, call in ways.items():\n"
-SWAPPED = "    for name, call in ways.items():\n        for _ in range(rounds):\n"
+ORDER = "[:: -1 if number % 2 else 1]"
+LOOP = f"    for number in range(rounds):\n        for name in list(ways){ORDER}:\n"
+SWAPPED = "    for name in ways:\n        for number in range(rounds):\n"
 EACH = "[a / b for a, b in zip(own, first)]"
 check_ratios_in_turns = Exercise(
     solution="""
@@ -167,10 +170,10 @@ def ratios_in_turns(ways, rounds, clock):
     seconds = {name: [] for name in ways}
     for call in ways.values():
         call()
-    for _ in range(rounds):
-        for name, call in ways.items():
+    for number in range(rounds):
+        for name in list(ways)[:: -1 if number % 2 else 1]:
             begin = clock()
-            call()
+            ways[name]()
             seconds[name].append(clock() - begin)
     first = seconds[next(iter(ways))]
     return {name: [a / b for a, b in zip(own, first)] for name, own in seconds.items()}
@@ -187,10 +190,14 @@ def ratios_in_turns(ways, rounds, clock):
         for asked in ("order", "ratios")
     ],
     slips=[
-        slip("The warm-up was counted as the first round.", WARM, "",
+        slip("The first round has the order of the ways: the warm-up does not count as "
+             "a round.", WARM, "",
              "range(rounds)", "range(rounds + 1)", "(own, first)", "(own[:-1], first)"),
         slip("No way was called before the rounds: the first call pays for more.",
              WARM, ""),
+        slip("All rounds have the same order: reverse every second one.", ORDER, ""),
+        slip("The first round has the order of the ways: the warm-up does not count as "
+             "a round.", ORDER, "[:: 1 if number % 2 else -1]"),
         slip("A round is missing.", "range(rounds)", "range(rounds - 1)"),
         slip("All rounds of one way come first: take turns, A B, A B.",
              WARM, "", LOOP, SWAPPED, "range(rounds)", "range(rounds + 1)"),
@@ -207,5 +214,5 @@ def ratios_in_turns(ways, rounds, clock):
         slip("One number for each name: give the ratio of every round.",
              EACH, f"[np.median({EACH})]"),
     ],
-    praise="A busy time that lasts longer than a round now meets all ways alike.",
+    praise="A busy time that lasts longer than a round now affects all ways equally.",
 )  # fmt: skip

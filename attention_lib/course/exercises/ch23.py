@@ -1,4 +1,4 @@
-"""Exercises of chapter 23: frozen lengths, a graph, the mask of a room, wrong sizes."""
+"""Exercises of chapter 23: frozen lengths, a graph, a static mask, wrong sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,8 +40,8 @@ check_wrong_lengths = NumberExercise(
          "there?"),
         (7.5, "30 / 4 is not whole: how many multiples fit below?"),
     ],
-    otherwise="At which lengths does the function take another branch than at length "
-    "6?",
+    otherwise="At which lengths does the function take a different branch than at "
+    "length 6?",
 )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def _calls_again(answer: Any, function: Rule, old: Tensor, *new: Tensor) -> str:
         return function(x)
 
     answer(counted, old).run(new[0])
-    words = "run must not call the function again: do what was written down."
+    words = "run must not call the function again: repeat what was recorded."
     return words if len(calls) > 1 else ""
 
 
@@ -142,8 +142,8 @@ class MyGraph:
     ],
     slips=[
         # What only later cases can show comes first.
-        slip("The bias is no input: only what the graph recomputes is replaced, and "
-             "that by identity, not by shape.", GET,
+        slip("The bias is not an input: only what the graph recomputes is replaced, "
+             "and that by identity, not by shape.", GET,
              f"{GET[:-4]}x if getattr(arg, 'shape', 0) == self.first.shape else arg)"),
         slip("A tensor among the kwargs is still the recorded one.",
              "{name: renewed(arg) for name, arg in kwargs.items()}", "kwargs"),
@@ -165,7 +165,7 @@ class MyGraph:
              NOTE, NOTE + "            break\n"),
         slip("That is the last result but one.",
              "in self.calls:", "in self.calls[:-1]:"),
-        slip("That is the input itself: do the operations.", "return new", "return x"),
+        slip("That is the input itself: run the operations.", "return new", "return x"),
     ],
     praise="A graph: the function is not needed any more.",
 )  # fmt: skip
@@ -203,22 +203,22 @@ def _reads(answer: Any, *given: Any) -> str:
     with _Reads() as reads:
         run(answer, *given)
     words = (
-        "The mask is right, but Python reads the value of place: in a graph it would "
-        "be frozen. Compute with the tensor."
+        "The mask is right, but Python reads the value of cache_position: in a graph "
+        "it would be frozen. Compute with the tensor."
     )
     return words if reads.seen else ""
 
 
-SEEN, PADDED = "(places <= new[:, None])", "(places >= first)"
-NEW = "place + torch.arange(count)"
-check_room_mask = Exercise(
+SEEN, PADDED = "(slots <= new[:, None])", "(slots >= first)"
+NEW = "cache_position + torch.arange(count)"
+check_static_mask = Exercise(
     solution="""
-def my_room_mask(place, count, room, first):
-    places = torch.arange(room)
-    new = place + torch.arange(count)
-    return (places <= new[:, None]) & (places >= first)
+def my_static_mask(cache_position, count, max_len, first):
+    slots = torch.arange(max_len)
+    new = cache_position + torch.arange(count)
+    return (slots <= new[:, None]) & (slots >= first)
 """,
-    inputs=lambda place, *sizes: (torch.tensor([place]), *sizes),
+    inputs=lambda cache_position, *sizes: (torch.tensor([cache_position]), *sizes),
     fault=_reads,
     cases=[
         ((3, 2, 8, 0), ""),
@@ -229,23 +229,23 @@ def my_room_mask(place, count, room, first):
     slips=[
         slip("The padding at the beginning is not hidden.", " & " + PADDED, ""),
         slip("A token sees itself, too.", "<=", "<"),
-        slip("Each token sees one place of the future.", NEW, NEW + " + 1"),
-        slip("The new tokens are not at the beginning: add place.",
+        slip("Each token sees one slot of the future.", NEW, NEW + " + 1"),
+        slip("The new tokens are not at the beginning: add cache_position.",
              NEW, "torch.arange(count)"),
         slip("True means \"may attend\": here it is the other way round.",
              SEEN, "~(" + SEEN, PADDED, PADDED + ")"),
-        slip("All new tokens see the same places: those before the last one see its "
-             "future.", NEW, "(place + count - 1).expand(count)"),
-        slip("All new tokens see the same places: later ones see more.",
-             NEW, "place.expand(count)"),
+        slip("All new tokens see the same slots: those before the last one see its "
+             "future.", NEW, "(cache_position + count - 1).expand(count)"),
+        slip("All new tokens see the same slots: later ones see more.",
+             NEW, "cache_position.expand(count)"),
         slip("The future is not hidden, nor what holds nothing yet.",
-             SEEN, "(places <= room).expand(count, -1)"),
-        slip("The padding ends before the place first: that place may be seen.",
+             SEEN, "(slots <= max_len).expand(count, -1)"),
+        slip("The padding ends before slot first: that slot may be seen.",
              ">= first", "> first"),
         slip("Only padding is seen: turn the second condition round.",
-             PADDED, "(places < first)"),
+             PADDED, "(slots < first)"),
     ],
-    praise="One graph serves for every place.",
+    praise="One graph serves for every position.",
 )  # fmt: skip
 
 
@@ -275,7 +275,7 @@ def _last(by: float) -> Rule:
 
 
 MOST = "max(1.0, wanted.abs().max().item())"
-GAP = "(came - wanted).abs().max()"
+GAP = "(found - wanted).abs().max()"
 check_size_finder = Exercise(
     solution="""
 def my_wrong_sizes(model, file, make, lengths):
@@ -284,13 +284,13 @@ def my_wrong_sizes(model, file, make, lengths):
         x = make(length)
         wanted = model(x)
         try:
-            came = file(x)
+            found = file(x)
         except Exception:
             wrong.append(length)
             continue
         allowed = 2e-6 * max(1.0, wanted.abs().max().item())
-        same = came.shape == wanted.shape
-        if not (same and (came - wanted).abs().max().item() <= allowed):
+        same = found.shape == wanted.shape
+        if not (same and (found - wanted).abs().max().item() <= allowed):
             wrong.append(length)
     return wrong
 """,
@@ -314,7 +314,7 @@ def my_wrong_sizes(model, file, make, lengths):
         slip("A file that raises an error is wrong, too.",
              "wrong.append(length)\n            continue", "continue"),
         slip("Another shape is wrong, also where it broadcasts.",
-             "came.shape == wanted.shape", "True"),
+             "found.shape == wanted.shape", "True"),
         slip("Larger outputs may differ by more: times the largest number.",
              MOST, "1.0"),
         slip("Below 1 the bound is 2e-6 itself: times 1, not times a smaller number.",
@@ -322,9 +322,9 @@ def my_wrong_sizes(model, file, make, lengths):
         slip("A file that gives NaN is wrong: no comparison with NaN is true.",
              "not (same and", "(not same or", "<= allowed", "> allowed"),
         slip("A difference may be negative: take absolute values.",
-             GAP, "(came - wanted).max()"),
+             GAP, "(found - wanted).max()"),
         slip("The largest difference counts, not the average.",
-             GAP, "(came - wanted).abs().mean()"),
+             GAP, "(found - wanted).abs().mean()"),
         slip("The bound is 2e-6: yours allows more.", "2e-6", "2e-5"),
         slip("The bound is 2e-6: yours allows less, or nothing.", "2e-6", "1e-8"),
         slip("These are the lengths at which the file is right.", "if not", "if"),

@@ -20,8 +20,8 @@ check_sharded_traffic = NumberExercise(
     right=15.75,
     praise="Two all-gathers and a reduce-scatter, each of seven eighths of 6 GB.",
     mistakes=[
-        (5.25, "That is one all-gather. Backward needs the weights again, and then "
-         "the gradients go."),
+        (5.25, "That is one all-gather. The backward pass needs the weights "
+         "again, and then the gradients are scattered."),
         (10.5, "That is an all-reduce of the gradients. Here the weights are "
          "gathered in the forward pass and again in the backward pass."),
         (18.0, "A device does not send to itself: one piece of eight stays."),
@@ -62,9 +62,9 @@ def my_tokens(length, rank, processes):
         slip("The late piece is right. An early one is missing.",
              f"torch.cat({TWO})", LATE),
         slip("The early piece comes first.", TWO, f"({LATE}, pieces[rank])"),
-        slip("Inside of the late piece the tokens keep their order.",
+        slip("Inside the late piece, the tokens keep their order.",
              LATE, LATE + ".flip(0)"),
-        slip("Every N-th token: that is another order, with stripes.",
+        slip("Every N-th token: that is a different order, with stripes.",
              f"torch.cat({TWO})", "torch.arange(length)[rank::processes]"),
         slip("The late pieces are dealt out from the end: the first process gets the "
              "last one.", LATE, "pieces[processes + rank]"),
@@ -100,9 +100,9 @@ def my_gradient(gradients, counts):
          "gradient has two axes:"),
     ],
     slips=[
-        slip("The mean of means counts each process alike. One with more targets must "
-             "count more.", SUMMED, "gradients.mean(0)"),
-        slip("The sum of means grows with the processes, and counts each alike.",
+        slip("The mean of means counts each process equally. One with more targets "
+             "must count more.", SUMMED, "gradients.mean(0)"),
+        slip("The sum of means grows with the processes, and counts each equally.",
              SUMMED, "gradients.sum(0)"),
         slip("That is the gradient of the sum over all targets: its mean is asked for.",
              SHARES, "counts"),
@@ -121,7 +121,7 @@ def my_gradient(gradients, counts):
              SUMMED, "(gradients.mT * shares).mT"),
         slip("The process with the most targets is not all.",
              SUMMED, "gradients[counts.argmax()]"),
-        slip("A median is no mean.", SUMMED, "gradients.median(0).values"),
+        slip("A median is not a mean.", SUMMED, "gradients.median(0).values"),
     ],
     praise="As if one process had read all texts.",
 )  # fmt: skip
@@ -130,14 +130,15 @@ def my_gradient(gradients, counts):
 def _went_round(answer: Any, query: Tensor, key: Tensor, value: Tensor) -> Any:
     """Return the results of all processes of a ring, once all have met all keys."""
     methods = ["attend", "give", "take", "result"]
-    own = zip(query, key, value, strict=True)
+    starts = range(0, query[..., 0].numel(), query.shape[1])
+    own = zip(query, key, value, starts, strict=True)
     made = [make_object(answer, *each, methods=methods) for each in own]
     for _ in made:
         for each in made:
             each.attend()
         given = _all([each.give() for each in made])
-        for each, (key, value) in zip(made, given[-1:] + given[:-1], strict=True):
-            each.take(key, value)
+        for each, received in zip(made, given[-1:] + given[:-1], strict=True):
+            each.take(*received)
     found = _all([each.result() for each in made])
     # What cannot be joined is shown as it came.
     joined = all(isinstance(each, Tensor) for each in found)
@@ -151,8 +152,9 @@ def _all(came: list[Any]) -> list[Any]:
 
 
 SCALE = " * self.query.shape[-1] ** -0.5"
-TAKE = "self.key, self.value = key, value\n\n"
-GIVE = "return self.key, self.value"
+TAKE = "        self.key, self.value, self.key_start = key, value, start\n\n"
+GIVE = "return self.key, self.value, self.key_start"
+MASKED = "scores.masked_fill(columns > rows[:, None], -torch.inf)"
 LAST = "return self.mixed.result()[0]"
 START = "self.mixed = OnlineSoftmax(shape, dtype=value.dtype)"
 ADD = "self.mixed.add(scores, self.value)"
@@ -173,24 +175,29 @@ BY_HAND = (
 MIX, TOTAL = "self.mixed * shrink + ", "self.total * shrink + "
 # Each piece with a softmax of its own.
 APART = (START, "self.parts = []",
-         ADD, "self.parts.append(scores.softmax(-1) @ self.value)")  # fmt: skip
+         ADD, "self.parts.append(scores.softmax(-1).nan_to_num() @ self.value)"
+         )  # fmt: skip
 check_ring_process = Exercise(
     solution="""
 class MyProcess:
-    def __init__(self, query, key, value):
-        self.query, self.key, self.value = query, key, value
+    def __init__(self, query, key, value, start):
+        self.query, self.start = query, start
+        self.key, self.value, self.key_start = key, value, start
         shape = len(query), value.shape[-1]
         self.mixed = OnlineSoftmax(shape, dtype=value.dtype)
 
     def attend(self):
         scores = self.query @ self.key.mT * self.query.shape[-1] ** -0.5
+        rows = self.start + torch.arange(len(self.query))
+        columns = self.key_start + torch.arange(len(self.key))
+        scores = scores.masked_fill(columns > rows[:, None], -torch.inf)
         self.mixed.add(scores, self.value)
 
     def give(self):
-        return self.key, self.value
+        return self.key, self.value, self.key_start
 
-    def take(self, key, value):
-        self.key, self.value = key, value
+    def take(self, key, value, start):
+        self.key, self.value, self.key_start = key, value, start
 
     def result(self):
         return self.mixed.result()[0]
@@ -207,10 +214,18 @@ class MyProcess:
         ((2, 3, 3000.0), "Right with small scores. With large ones:"),
     ],
     slips=[
-        slip("Each process has met its own keys only: does `take` keep what comes, and "
-             "`attend` use it?", TAKE, "pass\n\n"),
+        slip("Each process has met its own keys only: does `take` keep what "
+             "arrives, and `attend` use it?", TAKE, "        pass\n\n"),
+        slip("Queries see the future: hide the keys at later positions.",
+             MASKED, "scores"),
+        slip("Where do the keys begin that the process holds now? Positions count in "
+             "the whole text.", "self.key_start + torch", "self.start + torch"),
+        slip("The mask is the wrong way round: it hides the past.",
+             "columns > rows", "columns < rows"),
+        slip("`give` must say where the keys begin that it returns, not the process's "
+             "own.", GIVE, "return self.key, self.value, self.start"),
         slip("The scores are not divided by the root of the width.", SCALE, ""),
-        slip("The results of the pieces count alike. A piece with larger scores must "
+        slip("The results of the pieces count equally. A piece with larger scores must "
              "count more.", *APART, LAST, "return torch.stack(self.parts).mean(0)"),
         slip("The results of the pieces are added, each with weights that sum to 1.",
              *APART, LAST, "return sum(self.parts)"),
@@ -218,17 +233,19 @@ class MyProcess:
              *APART, LAST, "return self.parts[-1]"),
         slip("The mix is not divided by the sum of the exponentials.",
              *BY_HAND, " / self.total", ""),
-        slip("When a larger score comes, what was summed before must shrink.",
+        slip("When a larger score arrives, what was summed before must shrink.",
              *BY_HAND, " * shrink", ""),
-        slip("When a larger score comes, the mix must shrink as well.",
+        slip("When a larger score arrives, the mix must shrink as well.",
              *BY_HAND, MIX, "self.mixed + "),
-        slip("When a larger score comes, the sum of the exponentials must shrink as "
+        slip("When a larger score arrives, the sum of the exponentials must shrink as "
              "well.", *BY_HAND, TOTAL, "self.total + "),
-        slip("`give` gives the process's own keys every time: they must go on that "
-             "came.", START, "self.own = key, value\n        " + START,
+        slip("`give` returns the process's own keys every time: it must pass on those "
+             "that arrived.", START, "self.own = key, value, start\n        " + START,
              GIVE, "return self.own"),
-        slip("The keys go round, the values stay.", TAKE, "self.key = key\n\n"),
-        slip("The values go round, the keys stay.", TAKE, "self.value = value\n\n"),
+        slip("The keys go round, the values stay.",
+             TAKE, "        self.key, self.key_start = key, start\n\n"),
+        slip("The values go round, the keys stay.",
+             TAKE, "        self.value, self.key_start = value, start\n\n"),
     ],
-    praise="Each query has met all keys.",
+    praise="Each query has met all keys up to its own.",
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """The checks of chapter 20: each usual mistake is made, and must be named."""
 
 from attention_lib.course.exercises.ch20 import (
+    ANY_SCALE,
     MOVE,
     STACK,
     check_divisor_finder,
@@ -48,13 +49,14 @@ RIGHT = {
     ],
     "examiner": [
         examiner(),
-        examiner(MOVE, "changed[:, place] = torch.randn_like(changed[:, place])"),
-        examiner(MOVE, "changed[:, place] += torch.rand_like(changed[:, place])"),
+        examiner(MOVE, "changed[:, position] = torch.randn_like(changed[:, position])"),
+        examiner(MOVE, "changed[:, position] += torch.rand_like(changed[:, position])"),
         examiner(CHANGE, "(self.layer(changed) - before).abs().amax(2).amax(0)"),
         examiner(CHANGE, "(self.layer(changed) - before).square().sum(dim=(0, 2))"),
         examiner(CHANGE, "(self.layer(changed) - before).abs().sum(dim=(0, 2))"),
         examiner("change > 1e-6", "change > 1e-9"),
         examiner(STACK, "torch.stack(columns).T"),
+        examiner(ANY_SCALE, "sum(self.map_for(x).int() for x in self.inputs) > 0"),
         examiner(SAYS, "return not self.depends().triu(1).any()"),
         examiner(SAYS, "found = self.depends()\n        return bool((found == "
                  "found.tril()).all())"),
@@ -94,27 +96,27 @@ MISTAKES = {
         (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
         (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
         (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
-        (divisor("candidates:", "candidates[1:]:"), "Nothing comes back for some"),
+        (divisor("candidates:", "candidates[1:]:"), "Nothing is returned for some"),
         (divisor("query @ key.mT", "query @ key"), "raised"),
     ],
     "examiner": [
-        (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
+        (examiner(MOVE, "changed[:, position] += 1"), "hides equal changes"),
         (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
          "a leak in the second text"),
         (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
-        (examiner(MOVE, "changed[:, place, 0] += 1"), "a leak from one feature only"),
-        (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
-        (examiner("change > 1e-6", "change > 0"), "round otherwise: All is True"),
+        (examiner(MOVE, "changed[:, position, 0] += 1"), "leak from one feature only"),
+        (examiner(MOVE, "changed[:, position, -1] += 1"), "a leak in one feature only"),
+        (examiner("change > 1e-6", "change > 0"), "round differently: All is True"),
         (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
-        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"), "its input"),
+        (examiner("scale * x for", "scale * x.add_(1) for"), "its input"),
         (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
                   "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
-        (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"
-                  "[:, :, :, :, place].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
+        (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, x)[..., "
+                  "position, :].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
         (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
-        (examiner(SAYS, "pass"), "is_causal gives nothing back"),
+        (examiner(SAYS, "pass"), "is_causal returns nothing"),
         (examiner(SAYS, "raise ValueError"), "raised ValueError"),
-        (lambda layer, x: 3.0, "has no depends"),
+        (lambda *given: 3.0, "has no depends"),
         (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
         (examiner("triu(1)", "triu()"), "is causal"),
         (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),

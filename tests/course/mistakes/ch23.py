@@ -8,19 +8,19 @@ from attention_lib.course.exercises.ch23 import (
     PADDED,
     SEEN,
     check_graph,
-    check_room_mask,
     check_size_finder,
+    check_static_mask,
 )
 from tests.answers import as_numbers
 
-graph, room_mask = check_graph.made, check_room_mask.made
+graph, static_mask = check_graph.made, check_static_mask.made
 sizes = check_size_finder.made
 KNOWN = "known = {id(self.first): x}"
 LIST = "if isinstance(arg, (list, tuple)):"
 OPTIONS = "{name: renewed(arg) for name, arg in kwargs.items()}"
 RUN = "new = function(*renewed(args), **options)"
 BOUND = "2e-6 * max(1.0, wanted.abs().max().item())"
-TEST = "not (same and (came - wanted).abs().max().item() <= allowed)"
+TEST = "not (same and (found - wanted).abs().max().item() <= allowed)"
 
 RIGHT = {
     "wrong_lengths": [7, *as_numbers(7), 3 + 4, 7.004],
@@ -38,33 +38,33 @@ RIGHT = {
         graph("self.calls = recorder.calls", "self.calls = tuple(recorder.calls)"),
         lambda function, x: graph()(function, x),
     ],
-    "room_mask": [
-        room_mask(),
-        room_mask(SEEN, "(new[:, None] >= places)"),
-        room_mask(SEEN, "~(places > new[:, None])"),
-        room_mask(PADDED, "~(places < first)"),
-        room_mask(") & (", ") * ("),
-        room_mask(NEW, "torch.arange(count) + place"),
-        room_mask(SEEN + " & " + PADDED, "torch.logical_and(places <= new[:, None], "
-                  "places >= first)"),
-        room_mask(SEEN, "(places < new[:, None] + 1)"),
-        room_mask(SEEN, "(places - place <= torch.arange(count)[:, None])"),
-        room_mask(SEEN, "(places[None] <= new.view(-1, 1))"),
-        room_mask(SEEN + " & " + PADDED,
-                  "torch.where(places >= first, places <= new[:, None], False)"),
+    "static_mask": [
+        static_mask(),
+        static_mask(SEEN, "(new[:, None] >= slots)"),
+        static_mask(SEEN, "~(slots > new[:, None])"),
+        static_mask(PADDED, "~(slots < first)"),
+        static_mask(") & (", ") * ("),
+        static_mask(NEW, "torch.arange(count) + cache_position"),
+        static_mask(SEEN + " & " + PADDED, "torch.logical_and(slots <= new[:, None], "
+                  "slots >= first)"),
+        static_mask(SEEN, "(slots < new[:, None] + 1)"),
+        static_mask(SEEN, "(slots - cache_position <= torch.arange(count)[:, None])"),
+        static_mask(SEEN, "(slots[None] <= new.view(-1, 1))"),
+        static_mask(SEEN + " & " + PADDED,
+                  "torch.where(slots >= first, slots <= new[:, None], False)"),
     ],
     "size_finder": [
         sizes(),
         sizes(BOUND, "max(2e-6, 2e-6 * wanted.abs().max().item())"),
         sizes(BOUND, "2e-6 * wanted.abs().max().clamp(min=1).item()"),
-        sizes(TEST, "not same or not (came - wanted).abs().max() <= allowed"),
-        sizes(TEST, "not same or not ((came - wanted).abs() <= allowed).all()"),
+        sizes(TEST, "not same or not (found - wanted).abs().max() <= allowed"),
+        sizes(TEST, "not same or not ((found - wanted).abs() <= allowed).all()"),
         sizes("except Exception:", "except BaseException:"),
         sizes("    return wrong", "    return list(wrong)"),
         sizes("    return wrong", "    return [n for n in lengths if n in wrong]"),
         sizes("x = make(length)\n        wanted = model(x)",
               "wanted = model(make(length))\n        x = make(length)"),
-        sizes(TEST, "not (same and torch.allclose(came, wanted, 0, allowed))"),
+        sizes(TEST, "not (same and torch.allclose(found, wanted, 0, allowed))"),
     ],
 }  # fmt: skip
 MISTAKES = {
@@ -82,23 +82,24 @@ MISTAKES = {
                "return new * self.runs"), "look at"),
         (lambda function, x: 3, "has no run"),
     ],
-    "room_mask": [
-        (room_mask(SEEN, "torch.stack([torch.arange(room) < len(places[: n + 1]) "
-                   "for n in new])"), "Python reads the value of place"),
-        (room_mask(") & (", ") | ("), "future is not hidden"),
-        (room_mask(NEW, "place.clamp(min=1) + torch.arange(count)"),
-         "For a prompt: Each token sees one place of the future"),
-        (room_mask(SEEN, "(places <= new[:, None] + (count == 1) * room)"),
+    "static_mask": [
+        (static_mask(SEEN, "torch.stack([torch.arange(max_len) < len(slots[: n + 1]) "
+                   "for n in new])"), "Python reads the value of cache_position"),
+        (static_mask(") & (", ") | ("), "future is not hidden"),
+        (static_mask(NEW, "cache_position.clamp(min=1) + torch.arange(count)"),
+         "For a prompt: Each token sees one slot of the future"),
+        (static_mask(SEEN, "(slots <= new[:, None] + (count == 1) * max_len)"),
          "For a single one: Each token sees"),
-        (room_mask("place + torch", "int(place) + torch"), "would be frozen"),
-        (room_mask("place + torch", "place.item() + torch"), "would be frozen"),
-        (room_mask(NEW, "torch.arange(place[0], place[0] + count)"), "would be frozen"),
-        (room_mask(SEEN + " & " + PADDED, "(" + SEEN + " & " + PADDED + ").T"),
+        (static_mask("cache_position + ", "int(cache_position) + "), "be frozen"),
+        (static_mask("cache_position + ", "cache_position.item() + "), "be frozen"),
+        (static_mask(NEW, "torch.arange(cache_position[0], cache_position[0] + count)"),
+         "be frozen"),
+        (static_mask(SEEN + " & " + PADDED, "(" + SEEN + " & " + PADDED + ").T"),
          "The shape must be"),
     ],
     "size_finder": [
-        (sizes("try:\n            came = file(x)\n        except Exception:\n"
+        (sizes("try:\n            found = file(x)\n        except Exception:\n"
                "            wrong.append(length)\n            continue",
-               "came = file(x)"), "IndexError"),
+               "found = file(x)"), "IndexError"),
     ],
 }  # fmt: skip

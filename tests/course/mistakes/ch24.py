@@ -6,6 +6,7 @@ from attention_lib.course.exercises.ch24 import (
     GIVE,
     LAST,
     LATE,
+    MASKED,
     SCALE,
     SHARES,
     START,
@@ -24,7 +25,7 @@ CUT = "torch.arange(length).chunk(2 * processes)"
 # The pieces' own results, joined by their logarithms at the end.
 joined = ring(
     START, "self.parts, self.logs = [], []",
-    ADD, "self.parts.append(scores.softmax(-1) @ self.value)\n"
+    ADD, "self.parts.append(scores.softmax(-1).nan_to_num() @ self.value)\n"
     "        self.logs.append(scores.logsumexp(-1, keepdim=True))",
     LAST, "shares = torch.stack(self.logs).softmax(0)\n"
     "        return (shares * torch.stack(self.parts)).sum(0)",
@@ -68,11 +69,14 @@ RIGHT = {
         ring(SCALE, " / self.query.shape[-1] ** 0.5"),
         ring("self.query @ self.key.mT", "torch.einsum('qd,kd->qk', self.query, "
              "self.key)"),
-        ring(GIVE, "return [self.key, self.value]"),
-        ring(GIVE, "return self.key.clone(), self.value.clone()"),
+        ring(GIVE, "return [self.key, self.value, self.key_start]"),
+        ring(GIVE, "return self.key.clone(), self.value.clone(), self.key_start"),
         ring(*BY_HAND, "weights.sum(dim=-1, keepdim=True)", "weights.sum(-1)[:, None]"),
         ring(*BY_HAND, "amax(dim=-1, keepdim=True)", "max(-1, keepdim=True).values"),
-        ring(TAKE, "self.key = key\n        self.value = value\n\n"),
+        ring(TAKE, "        self.key = key\n        self.value = value\n"
+             "        self.key_start = start\n\n"),
+        ring("columns > rows[:, None]", "~(rows[:, None] >= columns)"),
+        ring(MASKED, "scores.where(columns <= rows[:, None], -torch.inf)"),
     ],
 }  # fmt: skip
 MISTAKES = {
