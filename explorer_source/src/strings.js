@@ -172,7 +172,7 @@ export const CACHE = /* @__PURE__ */ own({
 export const ROPE = /* @__PURE__ */ own({
   title: "A score that knows the offset only",
   goal: "Move both positions, and get the first score again.",
-  speed: "speed of the pair",
+  speed: "frequency of the pair",
   query: "position of the query “{word}”",
   key: "position of the key “{word}”",
   both: "both together",

@@ -34,7 +34,7 @@ my_pairs = int((2 * math.pi / frequencies > 8192).sum())
         (20, "A full turn is 2π radians, not one."),
     ],
     praise="29 pairs: pair 35, the first of them, needs 8,219 positions for a turn.",
-    otherwise="Not that many: compare 2π divided by each speed with 8,192.",
+    otherwise="Not that many: compare 2π divided by each frequency with 8,192.",
 )  # fmt: skip
 
 
