@@ -46,16 +46,17 @@ def _mixed(
     cut: tuple[str, str], join: tuple[str, str], scale: tuple[str, str]
 ) -> list[Slip]:
     """Return the slips of three steps, together and alone."""
-    there = "On the way to the heads, tokens and heads are mixed"
-    back = "on the way back, tokens and heads are mixed"
+    both = "The split and the merge both mix tokens with heads"
+    split = "The split mixes tokens with heads"
+    merge = "The split is right; but the merge mixes tokens with heads"
     by_input = "the scale takes a width that is not the head's."
     return [
-        slip(f"{there}, {back}, and {by_input}", *cut, *join, *scale),
-        slip(f"{there}, and {back}: a view alone moves nothing.", *cut, *join),
-        slip(f"{there}, and {by_input}", *cut, *scale),
-        slip(f"{there}: a view alone moves nothing.", *cut),
-        slip(f"The way there is right; but {back}, and {by_input}", *join, *scale),
-        slip(f"The way there is right; but {back}.", *join),
+        slip(f"{both}, and {by_input}", *cut, *join, *scale),
+        slip(f"{both}: a view alone moves nothing.", *cut, *join),
+        slip(f"{split}, and {by_input}", *cut, *scale),
+        slip(f"{split}: a view alone moves nothing.", *cut),
+        slip(f"{merge}, and {by_input}", *join, *scale),
+        slip(f"{merge}.", *join),
         slip("The heads are right; but the scale takes a width that is not the head's: "
              "how many products does a score sum?", *scale),
     ]  # fmt: skip
