@@ -1,4 +1,4 @@
-"""Calls of a layer as a table: each in words, and as what gives the output."""
+"""The calls of a layer as a table: each in words, and as what gives the output."""
 
 import copy
 from collections.abc import Callable, Iterator
