@@ -1,7 +1,7 @@
 """Examine a layer that one did not write: what holds, in one table.
 
-Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
-attend".
+Shapes in all modules here: B batch, T length, K keys, M d_model. Masks are boolean,
+True means "may attend".
 """
 
 import contextlib
@@ -19,7 +19,6 @@ from attention_lib.examine import (
     formula,
     masking,
     reference,
-    residual,
     tools,
     training,
 )
@@ -30,9 +29,9 @@ from attention_lib.examine.outcomes import (
     first_line,
     raised_at,
 )
-from attention_lib.examine.probe import Probe
+from attention_lib.examine.probe import Probe, width_of
 from attention_lib.examine.report import Finding, Outcome, Report
-from attention_lib.examine.trace_smells import find_suspects
+from attention_lib.examine.trace import find_suspects
 from attention_lib.validation import (
     require_choice,
     require_flags,
@@ -67,7 +66,7 @@ CHECKS: dict[str, tuple[Callable[[Probe], str], str, str]] = {
     "gradients": (training.probe_gradients, "08-training", "one-step"),
     "trainable": (training.probe_trainable, "08-training", "one-step"),
     "training": (training.probe_training, "06-tiny-block", "block-dropout"),
-    "parts": (residual.probe_parts, "06-tiny-block", "residual"),
+    "parts": (behaviour.probe_parts, "06-tiny-block", "residual"),
     "cache": (caching.probe_cache, "09-kv-cache", "the-cache"),
     "formula": (formula.probe_formula, "02-single-head", "three-projections"),
     "reference": (reference.probe_reference, "04-multi-head", "proved-equal"),
@@ -141,7 +140,7 @@ def examine(
     options: dict[str, Any] = dict(calls=calls, reference=reference, seed=seed)
     findings = []
     with torch.no_grad():  # a probe that needs gradients says so
-        probe = Probe(layer, d_model=d_model, causal=causal, **options)
+        probe = Probe(layer, d_model or width_of(layer), causal, **options)
         for name in tqdm(names, disable=not progress, desc="checks", leave=False):
             findings.append(Finding(name, *_run(name, probe), CHECKS[name][1:]))
         return Report(title, findings, _leaks(probe))

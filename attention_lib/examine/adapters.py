@@ -2,10 +2,7 @@
 
 A layer's own signature says what it takes. Layers of ``torch.nn``, of x-transformers
 and of ``transformers`` are known by theirs; nothing here imports those libraries
-before such a layer comes.
-
-Shapes: B batch, T length, K keys, M d_model. Masks are boolean here, True means "may
-attend", and become what the layer wants.
+before such a layer comes. Masks are boolean here, and become what the layer wants.
 """
 
 import inspect
@@ -22,8 +19,13 @@ from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.rope import rope_angles
 from attention_lib.validation import require_function
 
-_MASKS = "mask", "attn_mask"
-_CAUSAL = "causal", "is_causal"
+# What we pass, and what layers call it.
+_NAMES = {
+    "mask": ("mask", "attn_mask", "attention_mask"),
+    "causal": ("causal", "is_causal"),
+    "memory": ("memory", "context", "encoder_hidden_states"),
+    "cache": ("cache",),
+}
 _MASKED = frozenset({"mask", "causal"})
 
 
@@ -54,63 +56,43 @@ class FunctionLayer(MultiHeadAttention):
             names = list(inspect.signature(function).parameters)
         except ValueError:  # written in C, as torch's own
             names = ["attn_mask", "is_causal"]
-        self.mask_name = next((name for name in _MASKS if name in names), None)
-        self.causal_name = next((name for name in _CAUSAL if name in names), None)
-        self.takes = {"memory"} | ({"mask", "causal"} if self.mask_name else set())
-        self.takes |= {"causal"} if self.causal_name else set()
+        self.words = _words_in(names)
+        self.takes = {"memory"} | (self.words.keys() & {"causal"})
+        self.takes |= {"mask", "causal"} if "mask" in self.words else set()
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        *,
-        square: bool,
-    ) -> Tensor:
+    def _attend(self, *inputs: Any, **_: Any) -> Tensor:
+        query, key, value, mask, causal = inputs
         options: dict[str, Any] = {}
-        if causal and self.causal_name and mask is None:
-            options[self.causal_name] = True
+        if causal and "causal" in self.words and mask is None:
+            options[self.words["causal"]] = True
         elif causal:
             mask = with_causal(mask, causal, query, key)
         if mask is not None:
-            options[str(self.mask_name)] = mask
+            options[self.words["mask"]] = mask
         return _first(self.function(query, key, value, **options))
 
 
 @dataclass(frozen=True)
 class Calling:
-    """How to call a layer.
-
-    Attributes:
-        call: ``call(layer, x, mask=None, *, causal, cache, memory, start)``, as far as
-            ``takes`` says.
-        takes: the names of what it takes besides ``layer`` and ``x``. ``start`` is the
-            position of the first token, where positions come from outside.
-        new_cache: ``new_cache(layer, batch_size, max_len)``.
-        held: ``held(cache)``, how many tokens a cache holds.
-        additive: whether hidden keys get a large negative number from us.
-        by_mask: whether ``causal`` must come as a mask, as the layer has no word for
-            it. Then ``call`` takes no ``causal``.
-        unknown: the names in its signature that nothing is passed for.
-    """
+    """How to call a layer: ``call(layer, x, mask=..., ...)``, with what it takes."""
 
     call: Callable[..., Any]
+    # Of mask, causal, memory, cache, and start: the position of the first token, where
+    # positions come from outside.
     takes: frozenset[str]
-    new_cache: Callable[[Any, int, int], Any] | None = None
-    held: Callable[[Any], int] = lambda cache: int(cache.length)
-    additive: bool = False
+    new_cache: Callable[..., Any] = lambda layer, *sizes: layer.new_cache(*sizes)
+    held: Callable[[Any], int] = lambda cache: int(cache.length)  # tokens in a cache
+    additive: bool = False  # whether hidden keys get a large negative number from us
+    # Whether ``causal`` must come as a mask: then ``call`` takes no ``causal``.
     by_mask: bool = False
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # names in its signature that nothing is passed for
 
 
 def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> Calling:
     """Return how a layer is called; ``calls`` is the user's own way."""
     if calls is not None:
         names = frozenset(list(inspect.signature(calls).parameters)[1:])
-        new_cache = _its_new_cache if "cache" in names else None
-        return Calling(calls, names & {*_NAMES, "start"}, new_cache)
+        return Calling(calls, names & {*_NAMES, "start"})
     if isinstance(layer, nn.MultiheadAttention | nn.TransformerEncoderLayer):
         memory = {"memory"} if isinstance(layer, nn.MultiheadAttention) else set()
         return Calling(_call_torch, _MASKED | memory, by_mask=True)
@@ -125,7 +107,7 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
         return Calling(
             partial(_call_hugging_face, names),
             _MASKED | {extra[name] for name in names & {*extra}},
-            _hugging_face_cache,
+            new_cache=_hugging_face_cache,
             held=partial(_held_by_hugging_face, layer),
             additive=True,
             by_mask=True,
@@ -133,59 +115,36 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
     return _by_names(layer, names)
 
 
-# What we pass, and what layers call it.
-_NAMES = {
-    "mask": ("mask", "attn_mask", "attention_mask"),
-    "causal": ("causal", "is_causal"),
-    "memory": ("memory", "context", "encoder_hidden_states"),
-    "cache": ("cache",),
-}
-
-
-def _its_new_cache(layer: Any, batch_size: int, max_len: int) -> Any:
-    return layer.new_cache(batch_size, max_len)
+def _words_in(names: Iterable[str]) -> dict[str, str]:
+    """Return what a signature calls each of the things that we pass."""
+    pairs = ((ours, name) for ours, theirs in _NAMES.items() for name in theirs[::-1])
+    return {ours: name for ours, name in pairs if name in names}
 
 
 def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     """Return how to call a layer as ours are called, as far as its names say."""
-    words = {
-        ours: next((name for name in theirs if name in names), None)
-        for ours, theirs in _NAMES.items()
-    }
-    takes = {ours for ours, name in words.items() if name}
+    words = _words_in(names)
+    takes = words.keys() | ({"start"} if "angles" in names else set())
     if not hasattr(layer, "new_cache"):
         takes -= {"cache"}
-    if "angles" in names:
-        takes |= {"start"}
-    by_mask = "mask" in takes and not words["causal"]
-    if isinstance(layer, FunctionLayer):
-        by_mask = layer.causal_name is None
+    own = layer.words if isinstance(layer, FunctionLayer) else words
+    by_mask = "mask" in takes and "causal" not in own
     three = {"query", "key", "value"} <= names
     known = {*words.values(), "angles", "cache", "query", "key", "value"}
     others = list(inspect.signature(layer.forward).parameters)[0 if three else 1 :]
     return Calling(
         partial(_call_by_names, words, three),
         frozenset(takes | ({"causal"} if "mask" in takes else set())),
-        _its_new_cache if "cache" in takes else None,
         by_mask=by_mask,
         unknown=tuple(name for name in others if name not in known),
     )
 
 
 def _call_by_names(
-    words: dict[str, str | None],
-    three: bool,
-    layer: Any,
-    x: Tensor,
-    mask: Tensor | None = None,
-    *,
-    causal: bool = False,
-    cache: Any = None,
-    memory: Tensor | None = None,
-    start: int | None = None,
+    words: dict[str, str], three: bool, layer: Any, x: Tensor, **given: Any
 ) -> Tensor:
-    given = {"mask": mask, "causal": causal or None, "memory": memory, "cache": cache}
-    options = {str(words[n]): each for n, each in given.items() if each is not None}
+    start = given.pop("start", None)
+    options = {words[name]: each for name, each in given.items()}
     if start is not None:
         position = torch.arange(start, start + x.shape[1], device=x.device)
         options["angles"] = rope_angles(position.to(x.dtype), _rotated_width(layer))
@@ -226,27 +185,20 @@ def _call_torch(
 
 
 def _call_x_transformers(
-    layer: Any,
-    x: Tensor,
-    mask: Tensor | None = None,
-    *,
-    causal: bool = False,
-    cache: list[Any] | None = None,
-    memory: Tensor | None = None,
+    layer: Any, x: Tensor, mask: Tensor | None = None, **options: Any
 ) -> Tensor:
-    options: dict[str, Any] = {} if memory is None else {"context": memory}
-    if causal:
-        options["causal"] = True
+    cache = options.pop("cache", None)
+    if "memory" in options:
+        options["context"] = options.pop("memory")
     if mask is not None:
-        mask = mask.expand(x.shape[0], x.shape[1], mask.shape[-1])
-        options["attn_mask"] = mask[:, None]
+        options["attn_mask"] = mask.expand(*x.shape[:2], mask.shape[-1])[:, None]
     if cache is None:
         return layer(x, **options)
     found, cache[0] = layer(x, cache=cache[0], return_intermediates=True, **options)
     return found
 
 
-def _hugging_face_cache(layer: Any, batch_size: int, max_len: int) -> Any:
+def _hugging_face_cache(*_: Any) -> Any:
     from transformers import DynamicCache
 
     return DynamicCache()
@@ -261,26 +213,22 @@ def _call_hugging_face(
     layer: Any,
     x: Tensor,
     mask: Tensor | None = None,
-    *,
-    cache: Any = None,
-    start: int | None = None,
+    **given: Any,
 ) -> Tensor:
     hides = None
     if mask is not None:  # 0 where a key is seen, else a large negative number
-        mask = mask.expand(*x.shape[:2], mask.shape[-1])
-        hides = torch.zeros(mask.shape, dtype=x.dtype, device=x.device)
-        hides = hides.masked_fill(~mask, torch.finfo(x.dtype).min)[:, None]
+        hidden = ~mask.expand(*x.shape[:2], mask.shape[-1])[:, None]
+        hides = hidden.to(x.dtype).masked_fill(hidden, torch.finfo(x.dtype).min)
     name = "attention_mask" if "attention_mask" in names else "mask"
     options: dict[str, Any] = {name: hides}
-    if cache is not None:
-        options["past_key_values"] = cache
+    if "cache" in given:
+        options["past_key_values"] = given["cache"]
     if "position_embeddings" in names:
         width = _number_of(layer, "qk_rope_head_dim") or _number_of(layer, "head_dim")
         width = width or x.shape[-1] // (_number_of(layer, "num_attention_heads") or 1)
-        positions = torch.arange(x.shape[1], device=x.device) + (start or 0)
+        positions = torch.arange(x.shape[1], device=x.device) + given.get("start", 0)
         angles = rope_angles(positions.to(x.dtype), width)
-        if start is None:
-            angles = angles * 0  # no position: nothing is rotated
+        angles = angles * ("start" in given)  # no position: nothing is rotated
         if type(layer).__name__ != "GptOssAttention":  # which takes half of the width
             angles = torch.cat([angles, angles], dim=-1)
         rotation = angles.cos()[None].to(x.dtype), angles.sin()[None].to(x.dtype)

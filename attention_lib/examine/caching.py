@@ -1,14 +1,10 @@
-"""The probe of a layer's cache: a text read in pieces against the text at once.
-
-Shapes: B batch, T length, K keys, M d_model.
-"""
+"""The probe of a layer's cache: a text read in pieces against the text at once."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import (
     FaultError,
     NotApplicableError,
@@ -16,8 +12,9 @@ from attention_lib.examine.outcomes import (
     first_line,
     size,
 )
-from attention_lib.examine.probe import BATCH, HALF_DTYPES, LENGTH, LONG, Probe
-from attention_lib.examine.trace_smells import positions_restart
+from attention_lib.examine.probe import HALF_DTYPES, LENGTH, LONG, Probe
+from attention_lib.examine.recorder import operations_of
+from attention_lib.examine.trace import positions_restart
 from attention_lib.masks import causal_mask
 
 _CUTS = [LENGTH], [1] * LENGTH, [2, 1, 3]
@@ -25,7 +22,7 @@ _CUTS = [LENGTH], [1] * LENGTH, [2, 1, 3]
 
 def probe_cache(probe: Probe) -> str:
     """Test that a text read in pieces with a cache gives what it gives at once."""
-    if probe.new_cache is None:
+    if "cache" not in probe.takes:
         raise NotApplicableError("it takes no cache")
     x = probe.x()
     first, second = (in_pieces(probe, x, [LENGTH]) for _ in range(2))
@@ -38,10 +35,10 @@ def probe_cache(probe: Probe) -> str:
             change = apart(in_pieces(probe, x, cut, positions=positions), whole)
             if change > probe.tolerance:
                 words = "with a cache, " if len(cut) == 1 else ""
-                words += f"{_how(cut)}: {size(change)} apart"
-                raise FaultError(words + _why(probe, cut, positions))
+                why = _why(probe, cut, positions)
+                raise FaultError(f"{words}{_how(cut)}: {size(change)} apart{why}")
     _expect_long_text(probe)
-    _expect_caches_apart(probe, x)
+    _expect_caches_apart(probe)
     if far := beyond(probe):
         raise FaultError(f"more tokens than it has room for: {far} apart, no error")
     words = "at once, one by one, in pieces of 2, 1, 3"
@@ -57,18 +54,17 @@ def in_pieces(
     mask: Tensor | None = None,
     *,
     positions: bool = False,
+    cache: Any = None,
 ) -> Tensor:
     """Read a text piece by piece with one cache, (B, T, M)."""
-    assert probe.new_cache is not None
-    cache = probe.new_cache(probe.layer, *x.shape[:2])
-    found, start = [], 0
+    cache = probe.new_cache(*x.shape[:2]) if cache is None else cache
+    found, end = [], 0
     for count in cut:
-        end = start + count
-        options: dict[str, Any] = {"start": start} if positions else {}
+        start, end = end, end + count
+        options = {"start": start} if positions else {}
         part = None if mask is None else mask[:, start:end, :end]
         piece = x[:, start:end].contiguous()
         found.append(probe.run_causal(piece, part, cache=cache, **options))
-        start = end
     return torch.cat(found, dim=1)
 
 
@@ -77,25 +73,29 @@ def beyond(probe: Probe) -> str:
 
     Errors are right. A cache with a window may drop the oldest: the output counts.
     """
-    assert probe.new_cache is not None
     x = probe.x(length=LENGTH + 2)
-    cache, found = probe.new_cache(probe.layer, BATCH, LENGTH), []
     try:
-        for part in x.split(4, dim=1):
-            piece = part.contiguous()
-            found.append(probe.run_causal(piece, cache=cache))
-        whole = probe.run_causal(x)
+        found = in_pieces(probe, x, [4, LENGTH - 2], cache=probe.new_cache())
+        change = apart(found, probe.run_causal(x))
     except Exception:
         return ""
-    change = apart(torch.cat(found, dim=1), whole)
     return size(change) if change > probe.tolerance else ""
+
+
+def in_turns(probe: Probe) -> Tensor:
+    """Read two texts in turns, with a cache each, (2 B, T, M)."""
+    texts = [(probe.x(seed=seed), probe.new_cache()) for seed in (1, 2)]
+    found = []
+    for part in (slice(4), slice(4, None)):
+        pieces = ((x[:, part].contiguous(), cache) for x, cache in texts)
+        found.append(torch.cat([probe.run_causal(x, cache=it) for x, it in pieces]))
+    return torch.cat(found, dim=1)
 
 
 def _how(cut: list[int]) -> str:
     if len(cut) == 1:
         return "in one piece"
-    one_by_one = set(cut) == {1}
-    return "one by one" if one_by_one else "in pieces of " + ", ".join(map(str, cut))
+    return "one by one" if {*cut} == {1} else f"in pieces of {', '.join(map(str, cut))}"
 
 
 def _expect_long_text(probe: Probe) -> None:
@@ -108,25 +108,19 @@ def _expect_long_text(probe: Probe) -> None:
         except Exception:  # too long for it
             return
         wrong = (found - whole).abs().amax((0, 2)) > probe.tolerance
-        row = int(wrong.float().argmax())
-        words = f"{LONG} tokens, {_how(cut)}: {{}} apart; output {row} is the first"
-        probe.expect_same(found, whole, f"{words} that differs")
+        first = f"output {int(wrong.float().argmax())} is the first that differs"
+        words = f"{LONG} tokens, {_how(cut)}: {{}} apart; {first}"
+        probe.expect_same(found, whole, words)
 
 
-def _expect_caches_apart(probe: Probe, x: Tensor) -> None:
-    """Read two texts in turns, with a cache each."""
-    assert probe.new_cache is not None
-    one, two = (probe.new_cache(probe.layer, BATCH, LENGTH) for _ in range(2))
-    begun = probe.run_causal(x[:, :3].contiguous(), cache=one)
+def _expect_caches_apart(probe: Probe) -> None:
     words = "a text read beside changes {}: do two caches share memory?"
+    wanted = [in_pieces(probe, probe.x(seed=seed), [4, 2]) for seed in (1, 2)]
     try:
-        probe.run_causal(probe.x(seed=2), cache=two)
-        ended = probe.run_causal(x[:, 3:].contiguous(), cache=one)
+        found = in_turns(probe)
     except Exception as error:
-        what = f"what comes ({first_line(error)})"
-        raise FaultError(words.replace("{}", what)) from error
-    found = torch.cat([begun, ended], dim=1)
-    probe.expect_same(found, in_pieces(probe, x, [3, 3]), words)
+        raise FaultError(words.format(f"what comes ({first_line(error)})")) from error
+    probe.expect_same(found, torch.cat(wanted), words)
 
 
 def _expect_padding(probe: Probe, x: Tensor) -> str:
@@ -150,16 +144,15 @@ def _expect_padding(probe: Probe, x: Tensor) -> str:
 
 def _why(probe: Probe, cut: list[int], positions: bool) -> str:
     """Look at what outputs depend on where a text is read in pieces."""
-    x, other = probe.x(), probe.x(seed=2)
 
-    def read(x: Tensor) -> Tensor:
-        return in_pieces(probe, x, cut, positions=positions)
+    def read(each: Probe, x: Tensor | None = None) -> Tensor:
+        return in_pieces(each, each.x() if x is None else x, cut, positions=positions)
 
-    before = read(x)
-    changed = torch.cat([other[:1], x[1:]])
-    if apart(read(changed)[1:], before[1:]) > probe.tolerance:
+    x = probe.x()
+    before, x[0] = read(probe), probe.x(seed=2)[0]
+    if apart(read(probe, x)[1:], before[1:]) > probe.tolerance:
         return "; one text shows in another"
-    found = probe.dependence(read, BATCH, LENGTH).amax(dim=0) > probe.tolerance
+    found = probe.dependence(read).amax(dim=0) > probe.tolerance
     past = probe.leaks(**probe.causal_options) > probe.tolerance  # at once
     if (past & ~causal_mask(LENGTH)).any():
         return "; at once, outputs change with later tokens"
@@ -178,11 +171,10 @@ def _why(probe: Probe, cut: list[int], positions: bool) -> str:
             row, key = wrong.nonzero()[0].tolist()
             words = words.replace("token", "later token" if key > row else "token")
             return f"; output {row} {words.format(key)}"
-    types = operations_of(lambda: read(x)).types
+    types = operations_of(lambda: read(probe)).types
+    reason = "wrong positions or values?"
     if any(given & HALF_DTYPES for given in types.values()):
-        reason = ": it keeps 16 bits"
-    elif positions_restart(probe, lambda: read(x)):
-        reason = ": positions begin at 0 again in each call"
-    else:
-        reason = ": wrong positions or values?"
-    return f", though on the right tokens{reason}"
+        reason = "it keeps 16 bits"
+    elif positions_restart(probe, read):
+        reason = "positions begin at 0 again in each call"
+    return f", though on the right tokens: {reason}"

@@ -3,13 +3,10 @@
 The weights of queries, keys, values and output are found by their names. Then the
 layer is compared with softmax(QKᵀ / √D) V of these weights, and where that differs,
 with what usual slips give.
-
-Shapes: B batch, T length, M d_model, H heads, D head_dim.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,16 +15,15 @@ from torch import Tensor, nn
 from attention_lib.examine.adapters import values_of
 from attention_lib.examine.formula_variants import (
     AFTER,
-    ANGLES,
     NORMS,
     NOT_SCALED,
-    ROTATED,
+    ROPE_SLIPS,
     SCALED_UP,
     TABLES,
     TILED,
     ZERO,
-    FormulaVariant,
     Roles,
+    Variant,
     attend,
 )
 from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart
@@ -58,8 +54,7 @@ _ROLES = {
 def probe_formula(probe: Probe) -> str:
     """Test that the layer computes the formula of its own weights, or name the slip."""
     if (roles := find_roles(probe.layer)) is None:
-        words = "no names tell queries, keys, values and output apart"
-        raise NotApplicableError(words)
+        raise NotApplicableError("no names tell queries, keys, values and output apart")
     for name, value in probe.values_of(_OPTIONS):
         if value is not False:
             raise NotApplicableError(f"it has {name}, which changes the formula")
@@ -79,15 +74,15 @@ def probe_formula(probe: Probe) -> str:
 
 
 def _compare(
-    probe: Probe, roles: Roles, variants: list[FormulaVariant], options: dict[str, Any]
+    probe: Probe, roles: Roles, variants: list[Variant], options: dict[str, Any]
 ) -> tuple[str, float]:
     """Return what agrees with one call, or "" and the least difference."""
     x = probe.x()
     wanted = probe.run(x, **options)
     causal = bool(options) or probe.is_causal or probe.claims_causal
 
-    def far(variant: FormulaVariant) -> float:
-        hides = causal or variant.mask in (AFTER, ZERO)  # where the future shows
+    def far(variant: Variant) -> float:
+        hides = causal or variant.get("mask") in (AFTER, ZERO)  # where the future shows
         try:
             return apart(attend(x, roles, variant, causal=hides), wanted)
         except RuntimeError:  # it does not fit these sizes
@@ -112,37 +107,35 @@ def _compare(
     return "", near
 
 
-def _on_purpose(right: FormulaVariant) -> Iterator[tuple[FormulaVariant, str]]:
+def _on_purpose(right: Variant) -> Iterator[tuple[Variant, str]]:
     """Yield what other layers add without weights of their own."""
     for norm in NORMS:
         for scale in ("", NOT_SCALED, SCALED_UP) if norm else ("",):
             for layout in ("", "half", "interleaved"):
                 words = ["QK-norm"] * bool(norm) + ["RoPE"] * bool(layout)
-                variant = replace(right, norm=norm, layout=layout, scale=scale)
+                changes = {"norm": norm, "layout": layout, "scale": scale}
                 if words:
-                    yield variant, f"with {' and '.join(words)}"
+                    yield right | changes, f"with {' and '.join(words)}"
 
 
 def _slips(
-    variants: list[FormulaVariant], roles: Roles, *, rotated: bool
-) -> Iterator[tuple[FormulaVariant, str]]:
+    variants: list[Variant], roles: Roles, *, rotated: bool
+) -> Iterator[tuple[Variant, str]]:
     """Yield the slips; with RoPE, too, where the layer knows positions."""
-    for layout in ("", "half", "interleaved") if rotated else ("",):
+    layouts = "half", "interleaved"
+    for layout in ("", *layouts) if rotated else ("",):
         for right in variants:
             for part, slips in TABLES.items():
                 for words in filter(None, slips):
-                    changes: dict[str, Any] = {part: words, "layout": layout}
-                    yield replace(right, **changes), words
+                    yield right | {part: words, "layout": layout}, words
     for right in variants:
-        for layout in ("half", "interleaved"):
-            for words, who in ROTATED.items():
-                yield replace(right, layout=layout, rotated=who), words
-            for words, angles in ANGLES.items():
-                yield replace(right, layout=layout, angles=angles), words
-    named = {right.heads for right in variants}
+        for layout in layouts:
+            for words, change in ROPE_SLIPS.items():
+                yield right | {"layout": layout, **change}, words
+    named = {right["heads"] for right in variants}
     for heads in range(1, roles.query.shape[0] + 1):
         if heads not in named and roles.query.shape[0] % heads == 0:
-            yield FormulaVariant(heads), f"it has {heads} heads, not {min(named)}"
+            yield {"heads": heads}, f"it has {heads} heads, not {min(named)}"
 
 
 def _heads(layer: nn.Module, roles: Roles) -> list[int]:
@@ -157,32 +150,30 @@ def _heads(layer: nn.Module, roles: Roles) -> list[int]:
     return [n for n in range(1, width + 1) if narrow % n == 0 == width % n]
 
 
-def _right(probe: Probe, roles: Roles) -> Iterator[FormulaVariant]:
+def _right(probe: Probe, roles: Roles) -> Iterator[Variant]:
     """Yield the formula for each number of heads that fits the weights."""
     tiled = type(probe.layer).__module__.startswith("x_transformers")
     for heads in _heads(probe.layer, roles):
         key_heads, rest = divmod(roles.key.shape[0], roles.query.shape[0] // heads)
         if rest == 0 and heads % key_heads == 0:
-            yield FormulaVariant(heads, groups=TILED if tiled else "")
+            yield {"heads": heads, "groups": TILED if tiled else ""}
 
 
 def find_roles(layer: nn.Module) -> Roles | None:
     """Return the weights by their names; None where one is missing or left over."""
-    found: dict[tuple[str, str], list[Tensor]] = {}
+    whole: dict[tuple[str, str], Tensor] = {}
     for name, parameter in layer.named_parameters():
         role = _role(name)
         if role is None or parameter.ndim > 2:
             return None
-        owner = layer.get_submodule(name.rpartition(".")[0])
         value = parameter.detach()
-        if parameter.ndim == 2 and type(owner).__name__ == "Conv1D":
+        at = role, "bias" if value.ndim == 1 else "weight"
+        owner = layer.get_submodule(name.rpartition(".")[0])
+        if value.ndim == 2 and type(owner).__name__ == "Conv1D":
             value = value.T  # GPT-2's: (in, out)
-        kind = "bias" if parameter.ndim == 1 else "weight"
-        found.setdefault((role, kind), []).append(value)
-    single = [parts for (role, _), parts in found.items() if role in ("qkv", "out")]
-    if any(len(parts) > 1 for parts in single):
-        return None
-    whole = {role: torch.cat(parts) for role, parts in found.items()}
+        if at in whole and role in ("qkv", "out"):
+            return None
+        whole[at] = torch.cat([whole[at], value]) if at in whole else value
     for kind in ("weight", "bias"):
         if ("qkv", kind) in whole:
             fused = whole.pop(("qkv", kind))
@@ -191,13 +182,13 @@ def find_roles(layer: nn.Module) -> Roles | None:
             if rest <= 0 or rest % 2:
                 return None
             parts = fused.split([width, rest // 2, rest // 2])
-            for role, part in zip(("query", "key", "value"), parts, strict=True):
+            for role, part in zip(_ROLES, parts, strict=False):
                 whole.setdefault((role, kind), part)
-    names = "query", "key", "value", "out"
-    if any((role, "weight") not in whole for role in names[:3]):
+    roles = list(_ROLES)[:4]
+    if any((role, "weight") not in whole for role in roles[:3]):
         return None
-    weights = [whole.get((role, "weight")) for role in names]
-    biases = tuple(whole.get((role, "bias")) for role in names)
+    weights = [whole.get((role, "weight")) for role in roles]
+    biases = tuple(whole.get((role, "bias")) for role in roles)
     return Roles(*weights, biases)  # type: ignore[arg-type, call-arg]
 
 

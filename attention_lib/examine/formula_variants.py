@@ -1,11 +1,9 @@
 """Attention with given weights as tables: for each part the right way, and its slips.
 
-Shapes: B batch, T length, M d_model, H heads, G query heads per head of keys,
-D head_dim.
+Shapes, besides: H heads, G query heads per head of keys, D head_dim.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +27,10 @@ def _by_reshape(x: Tensor, head_dim: int) -> Tensor:
     return x.reshape(x.shape[0], -1, x.shape[1], head_dim)
 
 
+def _merge_by_reshape(x: Tensor) -> Tensor:
+    return x.reshape(x.shape[0], x.shape[2], -1)
+
+
 def _hide(scores: Tensor, seen: Tensor) -> Tensor:
     return scores.masked_fill(~seen, float("-inf"))
 
@@ -48,6 +50,14 @@ NOT_SCALED = "the scores are not scaled"
 SCALED_UP = "the scores are multiplied by √D"
 AFTER = "the mask comes after the softmax"
 ZERO = "the mask sets scores to 0, not to -inf"
+_APART = "the features of a head lie apart: (D, H) instead of (H, D)"
+_ADDED = "heads are added, not laid side by side"
+_REVERSED = "heads are merged in the reverse order"
+_RIGHT = "the causal mask lies one token too far to the right"
+_ITSELF = "the causal mask hides each token from itself"
+_EXPONENTS = "the exponents of RoPE's frequencies are"
+_KEYS = "RoPE pairs the features of keys"
+_TWICE = "the output projection is applied twice"
 linear = nn.functional.linear
 #: For each part of the formula: its slips by their words. "" is right.
 TABLES: dict[str, dict[str, Any]] = {
@@ -66,35 +76,25 @@ TABLES: dict[str, dict[str, Any]] = {
         "the softmax runs over the heads": partial(_softmax, axis=1),
         "the softmax runs over the batch": partial(_softmax, axis=0),
         "there is no softmax": lambda s, seen: s * seen,
-        "the weights are not divided by their sum": (
-            lambda s, seen: _hide(s, seen).exp()
-        ),
-        "a sigmoid in place of the softmax": (lambda s, seen: _hide(s, seen).sigmoid()),
+        "the weights are not divided by their sum": lambda s, seen: s.exp() * seen,
+        "a sigmoid in place of the softmax": lambda s, seen: s.sigmoid() * seen,
         "a ReLU in place of the exponential": _relu,
         "the softmax is taken twice": lambda s, seen: _softmax(_softmax(s, seen), seen),
     },
-    "split": {  # (B, T, H·D) to (B, H, T, D)
-        "": lambda x, head_dim: x.unflatten(-1, (-1, head_dim)).transpose(1, 2),
+    "split": {  # of x (B, T, H·D) and D, to (B, H, T, D)
+        "": lambda x, D: x.unflatten(-1, (-1, D)).transpose(1, 2),
         "heads are cut by a reshape without a transpose": _by_reshape,
-        "the features of a head lie apart: (D, H) instead of (H, D)": (
-            lambda x, head_dim: x.unflatten(-1, (head_dim, -1)).permute(0, 3, 1, 2)
-        ),
+        _APART: lambda x, D: x.unflatten(-1, (D, -1)).permute(0, 3, 1, 2),
         BOTH: _by_reshape,
     },
     "merge": {  # (B, H, T, D) to (B, T, H·D)
         "": lambda x: x.transpose(1, 2).flatten(2),
-        "heads are merged by a reshape without a transpose": (
-            lambda x: x.reshape(x.shape[0], x.shape[2], -1)
+        "heads are merged by a reshape without a transpose": _merge_by_reshape,
+        "merged as (D, H) instead of (H, D)": lambda x: x.permute(0, 2, 3, 1).flatten(
+            2
         ),
-        "merged as (D, H) instead of (H, D)": (
-            lambda x: x.permute(0, 2, 3, 1).flatten(2)
-        ),
-        "heads are added, not laid side by side": (
-            lambda x: x.sum(1).repeat(1, 1, x.shape[1])
-        ),
-        "heads are merged in the reverse order": (
-            lambda x: x.flip(1).transpose(1, 2).flatten(2)
-        ),
+        _ADDED: lambda x: x.sum(1).repeat(1, 1, x.shape[1]),
+        _REVERSED: lambda x: x.flip(1).transpose(1, 2).flatten(2),
     },
     "projections": {  # what serves as queries, keys and values; x is the input
         "": "qkv",
@@ -120,29 +120,17 @@ TABLES: dict[str, dict[str, Any]] = {
     "mask": {  # of scores and the causal mask, in the place of a softmax
         AFTER: lambda s, seen: s.softmax(-1) * seen,
         ZERO: lambda s, seen: (s * seen).softmax(-1),
-        "the causal mask lies one token too far to the right": (
-            lambda s, seen: _softmax(s, (seen | True).tril(1))
-        ),
-        "the causal mask hides each token from itself": (
-            lambda s, seen: _softmax(s, seen.tril(-1))
-        ),
+        _RIGHT: lambda s, seen: _softmax(s, (seen | True).tril(1)),
+        _ITSELF: lambda s, seen: _softmax(s, seen.tril(-1)),
         "the causal mask is the upper triangle": lambda s, seen: _softmax(s, seen.mT),
     },
     "output": {  # of the merged heads, x, the weight and the bias
-        "": lambda heads, x, w, bias: linear(heads, w, bias),
-        "the output projection is not used": lambda heads, x, w, bias: heads,
-        "the bias of the output is not used": (
-            lambda heads, x, w, bias: linear(heads, w)
-        ),
-        "the input is added to the output": (
-            lambda heads, x, w, bias: linear(heads, w, bias) + x
-        ),
-        "the output projection is applied twice": (
-            lambda heads, x, w, bias: linear(linear(heads, w, bias), w, bias)
-        ),
-        "the output projection is transposed": (
-            lambda heads, x, w, bias: linear(heads, w.T, bias)
-        ),
+        "": lambda heads, x, w, b: linear(heads, w, b),
+        "the output projection is not used": lambda heads, x, w, b: heads,
+        "the bias of the output is not used": lambda heads, x, w, b: linear(heads, w),
+        "the input is added to the output": lambda h, x, w, b: linear(h, w, b) + x,
+        _TWICE: lambda heads, x, w, b: linear(linear(heads, w, b), w, b),
+        "the output projection is transposed": lambda h, x, w, b: linear(h, w.T, b),
     },
 }
 #: How heads (B, H, T, D) of keys or values are repeated for their groups of queries.
@@ -157,100 +145,66 @@ NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "length": lambda x: nn.functional.normalize(x, dim=-1),
     "rms": lambda x: nn.functional.rms_norm(x, x.shape[-1:]),
 }
-#: Slips of RoPE in each layout: what is rotated, and by which angles.
-ROTATED = {
-    "RoPE turns the queries, and not the keys": "q",
-    "RoPE turns the keys, and not the queries": "k",
-    "RoPE turns the values, too": "qkv",
+#: Slips of RoPE in each layout: what is rotated, or by which angles.
+ROPE_SLIPS = {
+    "RoPE turns the queries, and not the keys": {"rotated": "q"},
+    "RoPE turns the keys, and not the queries": {"rotated": "k"},
+    "RoPE turns the values, too": {"rotated": "qkv"},
+    "RoPE does not rotate: is a sign of the sine wrong?": {"angles": "mirrored"},
+    "RoPE does not rotate: both sines have a plus": {"angles": "mirrored, plus"},
+    f"{_EXPONENTS} half as large: i/D, not 2i/D": {"angles": "slow"},
+    f"{_EXPONENTS} twice as large: 4i/D, not 2i/D": {"angles": "fast"},
+    f"{_KEYS} otherwise than of queries": {"angles": "keys otherwise"},
 }
-ANGLES = {
-    "RoPE does not rotate: is a sign of the sine wrong?": "mirrored",
-    "RoPE does not rotate: both sines have a plus": "mirrored, plus",
-    "the exponents of RoPE's frequencies are half as large: i/D, not 2i/D": "slow",
-    "the exponents of RoPE's frequencies are twice as large: 4i/D, not 2i/D": "fast",
-    "RoPE pairs the features of keys otherwise than of queries": "keys otherwise",
-}
+#: One way to compute attention: ``heads``, the slip of each part of ``TABLES`` (else it
+#: is right), ``norm``, and of RoPE ``layout``, what is ``rotated``, and its ``angles``.
+Variant = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class FormulaVariant:
-    """One way to compute attention: the right one, or with one slip of ``TABLES``."""
-
-    heads: int
-    projections: str = ""
-    split: str = ""
-    groups: str = ""
-    norm: str = ""
-    layout: str = ""  # of RoPE
-    rotated: str = "qk"
-    angles: str = ""
-    scale: str = ""
-    mask: str = ""
-    softmax: str = ""
-    merge: str = ""
-    output: str = ""
-
-    def __getitem__(self, part: str) -> Any:
-        """Return what this variant computes in a part of the formula."""
-        return TABLES[part][getattr(self, part)]
-
-
-def attend(x: Tensor, roles: Roles, variant: FormulaVariant, *, causal: bool) -> Tensor:
+def attend(x: Tensor, roles: Roles, variant: Variant, *, causal: bool) -> Tensor:
     """Compute attention with these weights in this way."""
-    if variant.mask and not causal:
+    if "mask" in variant and not causal:
         raise RuntimeError("no causal mask")
+    chosen = ((part, variant.get(part, "")) for part in TABLES)
+    way: dict[str, Any] = {part: TABLES[part].get(name) for part, name in chosen}
     given = dict(zip("qkv", zip(roles[:3], roles.biases[:3], strict=True), strict=True))
-    names = variant["projections"]
-    parts = [x if name == "x" else linear(x, *given[name]) for name in names]
-    head_dim = roles.query.shape[0] // variant.heads
-    query, key, value = (variant["split"](part, head_dim) for part in parts)
+    parts = [x if it == "x" else linear(x, *given[it]) for it in way["projections"]]
+    head_dim = roles.query.shape[0] // variant["heads"]
+    query, key, value = (way["split"](part, head_dim) for part in parts)
     if (groups := query.shape[1] // key.shape[1]) > 1:
-        ways = zip(variant["groups"], (key, value), strict=True)
-        key, value = (SHARED[way](each, groups) for way, each in ways)
-    query, key = (NORMS[variant.norm](each) for each in (query, key))
-    if variant.layout:
-        query, key, value = _rotate(query, key, value, variant)
-    scores = query @ key.mT * variant["scale"](query, x)
+        ways = zip(way["groups"], (key, value), strict=True)
+        key, value = (SHARED[how](each, groups) for how, each in ways)
+    query, key = (NORMS[variant.get("norm", "")](each) for each in (query, key))
+    if variant.get("layout"):
+        query, key, value = _rotate({"q": query, "k": key, "v": value}, variant)
+    scores = query @ key.mT * way["scale"](query, x)
     seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-    weigh = variant["mask" if variant.mask else "softmax"]
+    weigh = way["mask"] or way["softmax"]
     context = weigh(scores, seen.tril() if causal else seen) @ value
-    if variant.split == BOTH:
-        heads = context.reshape(x.shape[0], x.shape[1], -1)
-    else:
-        heads = variant["merge"](context)
+    merge = _merge_by_reshape if variant.get("split") == BOTH else way["merge"]
+    heads = merge(context)
     if roles.out is None:
-        return heads + x if "added" in variant.output else heads
-    return variant["output"](heads, x, roles.out, roles.biases[3])
+        return heads + x if "added" in variant.get("output", "") else heads
+    return way["output"](heads, x, roles.out, roles.biases[3])
 
 
-def _rotate(
-    query: Tensor, key: Tensor, value: Tensor, variant: FormulaVariant
-) -> tuple[Tensor, Tensor, Tensor]:
+def _rotate(parts: dict[str, Tensor], variant: Variant) -> Iterable[Tensor]:
     """Rotate by position what this variant rotates."""
-    width, parts = query.shape[-1], {"q": query, "k": key, "v": value}
-    if width % 2:
+    query, how = parts["q"], variant.get("angles", "")
+    if (width := query.shape[-1]) % 2:
         raise RuntimeError("an odd width")
     position = torch.arange(query.shape[-2], device=query.device, dtype=query.dtype)
-    angles = rope_angles(position, width)
-    if factor := {"slow": 1, "fast": 4}.get(variant.angles):
-        exponents = torch.arange(width // 2).to(position) * factor / width
-        angles = position[:, None] * 1e4**-exponents
-    for name in variant.rotated:
-        layout: Any = variant.layout
-        if variant.angles == "keys otherwise" and name == "k":
-            layout = "interleaved" if layout == "half" else "half"
-        if variant.angles.startswith("mirrored"):
-            sign = -1 if variant.angles == "mirrored" else 1
-            parts[name] = _mirror(parts[name], angles, layout, sign)
-        else:
-            parts[name] = apply_rope(parts[name], angles, layout=layout)
-    return parts["q"], parts["k"], parts["v"]
-
-
-def _mirror(x: Tensor, angles: Tensor, layout: str, sign: int) -> Tensor:
-    """Apply RoPE with one sign lost, which mirrors pairs (a, b) instead."""
-    cos, sin = angles.cos(), angles.sin()
-    half = layout == "half"
-    a, b = x.chunk(2, -1) if half else (x[..., ::2], x[..., 1::2])
-    pair = a * cos + sign * b * sin, b * cos + sign * a * sin
-    return torch.cat(pair, -1) if half else torch.stack(pair, -1).flatten(-2)
+    # 2i/D is the half or the double of itself where the base is its root or its square.
+    base = {"slow": 1e2, "fast": 1e8}.get(how, 1e4)
+    angles = rope_angles(position, width, base=base)
+    index = torch.arange(width, device=query.device)
+    for name in variant.get("rotated", "qk"):
+        half = (variant["layout"] == "half") != (
+            how == "keys otherwise" and name == "k"
+        )
+        rotate = partial(apply_rope, layout="half" if half else "interleaved")
+        to, back = rotate(parts[name], angles), rotate(parts[name], -angles)
+        first = index < width // 2 if half else index % 2 == 0
+        mirrored = {"mirrored": (to, back), "mirrored, plus": (back, to)}
+        parts[name] = torch.where(first, *mirrored[how]) if how in mirrored else to
+    return parts.values()

@@ -1,9 +1,10 @@
 """Probes of masks: the future, padding, and rows that see nothing.
 
 Each changes one token at a time and compares what outputs depend on with what the mask
-lets them see. Shapes: B batch, T length, K keys.
+lets them see.
 """
 
+import contextlib
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from attention_lib.examine.probe import BATCH, LENGTH, LONG, VERY_LONG, Probe
 from attention_lib.masks import causal_mask
 
 _FAR = 0, 1, 100, 200, 255, 256, 511, VERY_LONG - 2
+_INVERTED = "the mask is read the other way round (True must mean: may be seen)"
+_ADDITIVE = "finite; its model hides with a large number, and never a whole row"
 
 
 def probe_future(probe: Probe) -> str:
@@ -55,11 +58,10 @@ def probe_future(probe: Probe) -> str:
             raise FaultError(f"{how}output {row} does not depend on token {key}")
     _expect_far_tokens(probe, causal_mask(LONG), **options)
     _expect_very_far_tokens(probe)
-    words = f"{words}: " if words else ""
+    words = f"{words}: 0 from later tokens" if words else "0 from later tokens"
     if probe.has_window:
-        reach = f"old tokens are hidden too{_window(probe)}"
-        return f"{words}0 from later tokens; {reach}"
-    return f"{words}0 from later tokens, all earlier ones count"
+        return f"{words}; old tokens are hidden too{_window(probe)}"
+    return f"{words}, all earlier ones count"
 
 
 def expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
@@ -84,12 +86,10 @@ def expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
 
 def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
     """Look again in a longer text: at what shows, and at what is missing."""
-    try:
-        found = probe.leaks(batch=2, length=LONG, **options)
-    except ValueError:  # too long for it
+    if (found := _leaks_of_long(probe, options)) is None:
         return
     words = f"in {LONG} tokens, "
-    if (~seen).any():
+    if not seen.all():
         expect_no_leak(probe, found, words)
     lost = seen & (found <= probe.least)
     if not lost.any() or probe.has_window:
@@ -103,18 +103,22 @@ def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
     raise FaultError(f"{words}output {row} does not depend on token {key}")
 
 
+def _leaks_of_long(probe: Probe, options: dict[str, Any]) -> Tensor | None:
+    """Return which token changes which output of a longer text, None if it refuses."""
+    try:
+        return probe.dependence(
+            lambda each: each.run(each.x(2, LONG), **options), range(LONG)
+        ).amax(dim=0)
+    except ValueError:
+        return None
+
+
 def _expect_very_far_tokens(probe: Probe) -> None:
     """Look at a few tokens of a long text: kernels that work in blocks slip there."""
-    x = probe.x(1, VERY_LONG)
-    before = probe.attempt(x)
-    most, unseen = 0, ""
-    for position in _FAR if before is not None else ():
-        changed = x.clone()
-        changed[:, position] = 2 * probe.x(1, 1, seed=2)[:, 0]
-        after = probe.attempt(changed)
-        if before is None or after is None:  # too long for it
-            return
-        change = (after - before).abs()[0].amax(-1)
+    found, most, unseen = torch.empty(1, 0, 0), 0, ""
+    with contextlib.suppress(Exception):  # too long for it
+        found = probe.dependence(lambda it: it.run_causal(it.x(1, VERY_LONG)), _FAR)
+    for position, change in zip(_FAR, found[0].unbind(-1), strict=False):
         if (shown := change[:position] > probe.tolerance).any():
             words = f"in {VERY_LONG} tokens, output {int(shown.nonzero()[0])} changes"
             raise FaultError(f"{words} with later token {position}")
@@ -129,11 +133,9 @@ def _expect_very_far_tokens(probe: Probe) -> None:
 
 def _window(probe: Probe) -> str:
     """Return how far back the last output of a longer text attends."""
-    try:
-        found = probe.leaks(batch=2, length=LONG, **probe.causal_options)[-1]
-    except ValueError:  # too long for it
+    if (found := _leaks_of_long(probe, probe.causal_options)) is None:
         return ""
-    count = int((found[:-1] > probe.least).sum())
+    count = int((found[-1, :-1] > probe.least).sum())
     return f": the last output sees itself and {count} before"
 
 
@@ -144,9 +146,7 @@ def probe_padding(probe: Probe) -> str:
         hint = f" by a known name; for {names}, say how it is called: calls=..."
         raise NotApplicableError("it takes no mask" + (hint if names else ""))
     one_mask = probe.mask_shape == "(T, T)"
-    modes: list[dict[str, Any]] = [{}]
-    modes += [probe.causal_options] if probe.causal_options else []
-    for options in modes:
+    for options in [{}, probe.causal_options] if probe.causal_options else [{}]:
         for side in ("right", "left"):
             for lengths in ([4], [2]) if one_mask else ([4, 2, 6], [3, 5]):
                 mask = probe.padding(lengths, side)
@@ -156,8 +156,7 @@ def probe_padding(probe: Probe) -> str:
     if not one_mask and not probe.masks_keys:
         _expect_as_masked(probe, probe.any_pairs(), {}, "a mask of any pairs")
     words = f"0 from hidden tokens, left, right and mixed; mask {probe.mask_shape}"
-    refused = refuses_masks_per_text(probe)
-    return f"{words}; {refused}" if refused else words
+    return "; ".join(filter(None, [words, refuses_masks_per_text(probe)]))
 
 
 def refuses_masks_per_text(probe: Probe) -> str:
@@ -168,9 +167,7 @@ def refuses_masks_per_text(probe: Probe) -> str:
     return words if error is None else f"{words}: {error_words(error)}"
 
 
-def _expect_as_alone(
-    probe: Probe, mask: Tensor, options: dict[str, Any], side: str
-) -> None:
+def _expect_as_alone(probe: Probe, mask: Tensor, options: Any, side: str) -> None:
     """Compare texts beside padding with the texts alone."""
     x = probe.x()
     for row in (0, 1):
@@ -181,59 +178,45 @@ def _expect_as_alone(
         probe.expect_same(found, alone, f"{side} padding: {{}} from the text alone")
 
 
-def _expect_as_masked(
-    probe: Probe, mask: Tensor, options: dict[str, Any], words: str
-) -> None:
+def _expect_as_masked(probe: Probe, mask: Tensor, options: Any, words: str) -> None:
     """Compare what outputs depend on with what the mask lets them see."""
-    leaks = probe.leaks(mask, **options).to("cpu")
+    leaks, given, mask = probe.leaks(mask, **options), mask, mask.to("cpu")
     past = causal_mask(LENGTH) if options or probe.is_causal else torch.tensor(True)
-    mask = mask.to("cpu")
     seen = mask & past
     own = torch.eye(LENGTH, dtype=torch.bool)  # the query comes from there
     rows = seen.any(dim=-1, keepdim=True)  # rows that see nothing have their own probe
     found = leaks > probe.tolerance
     shown, missed = found & ~seen & ~own & rows, seen & ~found & rows
     if probe.has_window:  # what it hides without this mask is no matter
-        missed &= probe.leaks(**options).to("cpu") > probe.tolerance
+        missed &= probe.leaks(**options) > probe.tolerance
     if not shown.any() and not missed.any():
         return
     words += ", told causal" if "causal" in options else ""
-    x = probe.x()
-    masked, plain = probe.run(x, mask.to(x.device), **options), probe.run(x, **options)
+    masked, plain = (probe.run(probe.x(), each, **options) for each in (given, None))
     if apart(masked, plain) <= probe.tolerance:
         raise FaultError(f"{words}: the mask is ignored")
-    for slip, other in _slips(mask, past).items():
+    slips = {
+        "the mask takes the place of the causal one": mask,
+        _INVERTED: ~mask & past,
+        "the mask of the first text serves for all": mask[:1] & past,
+        "the mask is read by (key, query): it hides queries, not keys": mask.mT & past,
+        "the causal mask takes the place of the mask": causal_mask(LENGTH),
+    }
+    for slip, other in slips.items():
         if torch.equal((found | own) & rows, (other | own) & rows):
             raise FaultError(f"{words}: {slip}")
     if shown.any():
         _expect_masks_of_own_text(probe, options, words)
-    if torch.equal((found | own) & rows, causal_mask(LENGTH).expand_as(mask) & rows):
-        raise FaultError(f"{words}: the causal mask takes the place of the mask")
     text, row, key = (shown if shown.any() else missed).nonzero()[0].tolist()
     if not shown.any():
         words += f": output {row} does not depend on token {key}, which it may see"
         raise FaultError(words)
     kind = "hidden" if past.expand(LENGTH, LENGTH)[row, key] else "later"
-    change = size(leaks[text, row, key])
-    raise FaultError(
-        f"{words}: output {row} changes by {change} with {kind} token {key}"
-    )
+    words += f": output {row} changes by {size(leaks[text, row, key])} with"
+    raise FaultError(f"{words} {kind} token {key}")
 
 
-def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:
-    """Return what outputs depend on, (B, T, K), where a mask is read in a wrong way."""
-    return {
-        "the mask takes the place of the causal one": mask,
-        "the mask is read the other way round (True must mean: may be seen)": ~mask
-        & past,
-        "the mask of the first text serves for all": mask[:1].expand_as(mask) & past,
-        "the mask is read by (key, query): it hides queries, not keys": mask.mT & past,
-    }
-
-
-def _expect_masks_of_own_text(
-    probe: Probe, options: dict[str, Any], words: str
-) -> None:
+def _expect_masks_of_own_text(probe: Probe, options: Any, words: str) -> None:
     """Look whether heads get the masks of other texts.
 
     One text sees all, and the others no token after the fourth. Which texts depend on
@@ -263,11 +246,11 @@ def probe_empty_rows(probe: Probe) -> str:
     mask = probe.padding([LENGTH]).clone()
     rows = slice(None) if probe.masks_keys else slice(2, 4)
     mask[text if probe.mask_shape != "(T, T)" else slice(None), rows] = False
-    probe = probe.single  # the huge numbers of float32 are those that people use
+    probe = probe.fresh(torch.float32)  # its huge numbers are those that people use
+    probe.tolerance = 1e-4
     x = probe.x().requires_grad_()
     with torch.enable_grad():
-        found = probe.run(x, mask)
-        total = found.sum()
+        total = (found := probe.run(x, mask)).sum()
     if not found.isfinite().all():
         raise FaultError("a row that sees nothing is nan")
     weights = [p for p in probe.layer.parameters() if p.requires_grad]
@@ -277,9 +260,7 @@ def probe_empty_rows(probe: Probe) -> str:
     leaks = probe.leaks(mask)[text]
     change = leaks.masked_fill(torch.eye(LENGTH) > 0, 0)[rows].max()
     if probe.calling.additive:
-        words = "its model hides with a large number, and never a whole row"
-        raise NotApplicableError(f"finite; {words}")
-    if change > probe.tolerance:
-        words = f"a row that sees nothing changes by {size(change)} with hidden keys"
-        raise FaultError(words)
+        raise NotApplicableError(_ADDITIVE)
+    words = "a row that sees nothing changes by {} with hidden keys"
+    probe.expect_same(change, change * 0, words)
     return "finite, also the gradient; 0 from hidden tokens"

@@ -2,6 +2,7 @@
 
 import linecache
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,14 @@ def line_words(frame: Any, number: int) -> str:
     names = [it for it in code.co_qualname.split(".") if it not in _INLINED]
     where = f"{names[-1] if names else '<module>'}, line {number}"
     return f"{where}: {line}" if line else where
+
+
+def or_else(default: Any, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what a call returns, or a default where the layer refuses it."""
+    try:
+        return call(*args, **options)
+    except Exception:
+        return default
 
 
 def listed(words: list[str]) -> str:

@@ -1,11 +1,8 @@
-"""The layer under examination: a copy with random weights, and what is asked of it.
-
-Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
-attend".
-"""
+"""The layer under examination: a copy with random weights, and what is asked of it."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.adapters import Calling, find_calling, values_of
-from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import FaultError, apart, size
-from attention_lib.masks import causal_mask
+from attention_lib.examine.recorder import operations_of
+from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
 
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: few layers have seven heads
+ORDER = [3, 0, 4, 2, 1, 5]  # of tokens; the last keeps its position
 VERY_LONG = 600  # beyond 256, bfloat16 rounds neighbouring positions to one number
+Run = Callable[["Probe"], Tensor]
 HALF_DTYPES = {torch.bfloat16, torch.float16}
 KEYS = "(B, T, K), read as (B, K)"
 _MASK_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -30,44 +29,32 @@ _MASK_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 _WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd"
 _WINDOWS = "window", "sliding_window", "max_attend_past", "window_size"
-_DROPOUTS = "dropout", "dropout_p", "attention_dropout", "attn_dropout"
+_DROPOUTS = "p", "dropout", "dropout_p", "attention_dropout", "attn_dropout"
 
 
+@dataclass(eq=False)
 class Probe:
     """A copy of the layer in evaluation mode, in float64 where it can.
 
     Weights that start at 0 or 1 hide what they do, so the copy has random ones.
-
-    Attributes:
-        layer: the copy.
-        original: the layer itself, which is never called with gradients.
-        tolerance: how far from equal two numbers may be in the copy's type.
-        mask_error: what the layer raised for a mask (B, T, K).
-        problem: what the layer raised in a plain call.
-        draw_seed: set before each call where it is not None, so that dropout repeats.
-        changed_position: a token that each input has with other numbers.
     """
 
-    def __init__(
-        self,
-        layer: nn.Module,
-        *,
-        d_model: int | None,
-        causal: bool | None,
-        calls: Callable[..., Any] | None = None,
-        reference: Callable[..., Any] | None = None,
-        seed: int,
-    ) -> None:
-        self.original, self.reference, self.stated_causal = layer, reference, causal
-        self.seed, self.calls = seed, calls
-        self.draw_seed: int | None = None
-        self.changed_position: int | None = None
-        self.calling: Calling = find_calling(layer, calls)
+    original: nn.Module  # never called with gradients
+    d_model: int
+    stated_causal: bool | None = None
+    calls: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
+    seed: int = 0
+    draw_seed: int | None = None  # set before each call, so that dropout repeats
+    changed_position: int | None = None  # of a token with other numbers in each input
+    mask_shape: str | None = None
+    mask_error: Exception | None = None  # for a mask (B, T, K)
+    problem: Exception | None = None  # in a plain call
+
+    def __post_init__(self) -> None:
+        self.calling: Calling = find_calling(self.original, self.calls)
         self.takes = set(self.calling.takes)
-        self.mask_shape: str | None = None
-        self.mask_error: Exception | None = None
-        self.d_model = d_model or width_of(layer)
-        self.problem: Exception | None = None
+        # How far from equal two numbers may be in each type.
         for self.dtype, self.tolerance in (torch.float64, 1e-6), (torch.float32, 1e-4):
             self.layer = self.copied(self.dtype)
             try:
@@ -79,7 +66,7 @@ class Probe:
                 break
         if self.problem is None:
             self.mask_shape = self._find_mask_shape()
-            if self.mask_shape and calls is not None and self._reads_keys_only():
+            if self.mask_shape and self.calls and self._reads_keys_only():
                 self.mask_shape = KEYS
         if self.masks_keys and self.calling.by_mask:
             self.takes.discard("causal")  # such a mask cannot hide by query
@@ -110,38 +97,33 @@ class Probe:
 
     def x(self, batch: int = BATCH, length: int = LENGTH, seed: int = 1) -> Tensor:
         """Draw an input, (B, T, M)."""
-        shape = batch, length, self.d_model
-        x = torch.randn(shape, generator=seeded(self.seed + seed))
-        if self.changed_position is not None:
-            x[:, self.changed_position : self.changed_position + 1] *= -1.5
+        shape, seed = (batch, length, self.d_model), self.seed + seed
+        x, other = (torch.randn(shape, generator=seeded(seed + n)) for n in (0, 1))
+        if (at := self.changed_position) is not None:
+            x[:, at : at + 1] = 2 * other[:, at : at + 1]
         return x.to(self.device, self.dtype)
 
-    def padding(self, lengths: list[int], side: str = "right") -> Tensor:
+    def padding(self, lengths: list[int], side: Any = "right") -> Tensor:
         """Return a mask (B, T, K) that hides padding; lengths repeat over the batch."""
-        wanted = torch.tensor([lengths[i % len(lengths)] for i in range(BATCH)])
-        seen = torch.arange(LENGTH) < wanted[:, None]
-        seen = seen if side == "right" else seen.flip(1)
-        return seen[:, None].expand(BATCH, LENGTH, LENGTH).to(self.device)
+        real = torch.tensor([lengths[i % len(lengths)] for i in range(BATCH)])
+        seen = padding_mask(real.to(self.device), LENGTH, side=side)
+        return seen.expand(BATCH, LENGTH, LENGTH)
 
     def any_pairs(self) -> Tensor:
         """Draw a mask of any pairs (B, T, K), where each query sees its own key."""
         mask = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(self.seed)) < 0.5
         return (mask | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
 
-    def run(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        *,
-        layer: nn.Module | None = None,
-        raw: bool = False,
-        **options: Any,
-    ) -> Tensor:
-        """Call the layer with a mask (B, T, K). It gets copies, unless ``raw``."""
-        layer = self.layer if layer is None else layer
+    def run(self, x: Tensor, mask: Tensor | None = None, **options: Any) -> Tensor:
+        """Call the layer, or ``layer``, with copies of x and a mask (B, T, K).
+
+        With ``raw`` it gets these themselves.
+        """
+        layer = options.pop("layer", self.layer)
         if self.draw_seed is not None:
             torch.manual_seed(self.draw_seed)
-        if not raw:  # so that a layer that changes its input confuses one probe only
+        # Where it changes copies, that confuses one probe only.
+        if not options.pop("raw", False):
             x, mask = x.clone(), None if mask is None else mask.clone()
         if self.calling.by_mask and options.pop("causal", False):
             past = self.calling.held(options["cache"]) if "cache" in options else 0
@@ -149,20 +131,13 @@ class Probe:
             hides = hides.expand(x.shape[0], -1, -1)
             mask = hides if mask is None else mask & hides
         if mask is not None:
-            shaped = _MASK_SHAPES.get(str(self.mask_shape), _MASK_SHAPES["(B, T, T)"])
-            options["mask"] = shaped(mask)
+            shaped = _MASK_SHAPES.get(self.mask_shape or "")
+            options["mask"] = shaped(mask) if shaped else mask
         return self.calling.call(layer, x, **options)
 
     def run_causal(self, x: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
         """Call the layer so that it hides the future, where it can."""
         return self.run(x, mask, **self.causal_options, **more)
-
-    def attempt(self, *args: Any, **options: Any) -> Tensor | None:
-        """Call the layer without gradients; return None where it raises an error."""
-        try:
-            return self.run_causal(*args, **options)
-        except Exception:
-            return None
 
     def expect_same(self, found: Tensor, wanted: Tensor, words: str) -> None:
         """Raise a fault where two results differ; ``{}`` becomes how far."""
@@ -177,14 +152,11 @@ class Probe:
     @property
     def device(self) -> torch.device:
         """The device of the layer's weights."""
-        for tensor in self.original.parameters():
-            return tensor.device
-        return torch.device("cpu")
+        return next(self.original.parameters(), torch.empty(0)).device
 
-    @property
-    def new_cache(self) -> Callable[[Any, int, int], Any] | None:
-        """The function that makes a cache, None for a layer that takes none."""
-        return self.calling.new_cache if "cache" in self.takes else None
+    def new_cache(self, batch: int = BATCH, length: int = LENGTH) -> Any:
+        """Return an empty cache, for a layer that takes one."""
+        return self.calling.new_cache(self.layer, batch, length)
 
     def values_of(self, names: Sequence[str]) -> list[tuple[str, Any]]:
         """Return what parts of the layer, or their configs, hold under these names."""
@@ -213,17 +185,8 @@ class Probe:
     @cached_property
     def makes_triangle(self) -> bool:
         """Whether a plain call makes a triangle, as for a causal mask."""
-        x = self.x()
-        names = {*operations_of(lambda: self.run(x)).types}
-        return bool({"tril", "triu", "tril_", "triu_"} & names)
-
-    @cached_property
-    def single(self) -> "Probe":
-        """The same probe in float32."""
-        other = copy.copy(self)
-        other.layer = self.copied(torch.float32)
-        other.dtype, other.tolerance = torch.float32, 1e-4
-        return other
+        types = operations_of(lambda: self.run(self.x())).types
+        return bool({"tril", "triu", "tril_", "triu_"} & {*types})
 
     @cached_property
     def has_window(self) -> bool:
@@ -235,8 +198,7 @@ class Probe:
         """How far apart the outputs are where all tokens are equal."""
         x = self.x()[:, :1].expand(-1, LENGTH, -1)
         found = self.run(x)
-        change = (found - found[:, -1:]).abs().max() / found.abs().max().clamp(min=1)
-        return float(change)
+        return apart(found[:, -1:].expand_as(found), found)
 
     @cached_property
     def knows_positions(self) -> bool:
@@ -252,21 +214,20 @@ class Probe:
         return self.equal_rows <= self.tolerance or self.has_table or self._begins_alike
 
     def _feels_order(self, layer: nn.Module) -> bool:
-        x, order = self.x(), torch.tensor([3, 0, 4, 2, 1, 5])
-        there, here = (self.run(each, layer=layer) for each in (x[:, order], x))
+        x = self.x()
+        there, here = (self.run(each, layer=layer) for each in (x[:, ORDER], x))
         return bool((there[:, -1] - here[:, -1]).abs().max() > self.tolerance)
 
     @cached_property
     def has_table(self) -> bool:
         """Whether the order stops counting when tables of positions have equal rows."""
         layer = copy.deepcopy(self.layer)
-        tables = {id(m.weight) for m in layer.modules() if isinstance(m, nn.Embedding)}
         named = layer.named_parameters()
-        tables |= {id(each) for name, each in named if "pos" in name.lower()}
-        tables |= {id(buffer) for buffer in layer.buffers()}
-        for table in [*layer.parameters(), *layer.buffers()]:
+        tables = [*layer.buffers(), *(p for name, p in named if "pos" in name.lower())]
+        tables += [m.weight for m in layer.modules() if isinstance(m, nn.Embedding)]
+        for table in tables:
             wide = table.ndim > 1 and table.shape[-1] == self.d_model
-            if id(table) in tables and wide and table.is_floating_point():
+            if wide and table.is_floating_point():
                 table.copy_(table[..., :1, :].expand_as(table).clone())
         return not self._feels_order(layer)
 
@@ -274,38 +235,24 @@ class Probe:
     def _begins_alike(self) -> bool:
         if not (self.causal_options or self.is_causal):
             return False
-        x = self.x()
-        whole = self.run_causal(x)[:, :4]
-        begin = self.run_causal(x[:, :4])
-        return bool((whole - begin).abs().max() <= self.tolerance)
+        whole, begin = (self.run_causal(x) for x in (self.x(), self.x()[:, :4]))
+        return bool((whole[:, :4] - begin).abs().max() <= self.tolerance)
 
-    def leaks(
-        self,
-        mask: Tensor | None = None,
-        *,
-        batch: int = BATCH,
-        length: int = LENGTH,
-        **options: Any,
-    ) -> Tensor:
+    def leaks(self, mask: Tensor | None = None, **options: Any) -> Tensor:
         """Return how much each output (row) changes with one input (column), (T, T).
 
         With a mask the result is per text, (B, T, T).
         """
-        sizes = batch, length
-        found = self.dependence(lambda x: self.run(x, mask, **options), *sizes)
+        found = self.dependence(lambda each: each.run(each.x(), mask, **options))
         return found if mask is not None else found.amax(dim=0)
 
-    def dependence(
-        self, call: Callable[[Tensor], Tensor], batch: int, length: int
-    ) -> Tensor:
-        """Return how much each output of a call changes with one input, (B, T, K)."""
-        x, other = self.x(batch, length), self.x(batch, length, seed=2)
-        columns = []
-        before = call(x)
-        for position in range(length):
-            changed = x.clone()
-            changed[:, position] = 2 * other[:, position]
-            columns.append((call(changed) - before).abs().amax(dim=-1))  # (B, T)
+    def dependence(self, run: Run, positions: Iterable[int] = range(LENGTH)) -> Tensor:
+        """Return how much each output of a run changes with one token, (B, T, K)."""
+        before, columns = run(self), []
+        for position in positions:
+            changed = copy.copy(self)
+            changed.changed_position = position
+            columns.append((run(changed) - before).abs().amax(dim=-1))  # (B, T)
         return torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()
 
     def _find_mask_shape(self) -> str | None:
@@ -314,17 +261,18 @@ class Probe:
             return None
         x, everything = self.x(), self.padding([LENGTH])
         wanted, runs = self.run(x), []
-        for shape in _MASK_SHAPES:
-            self.mask_shape = shape
+        for self.mask_shape in _MASK_SHAPES:
             try:
                 found = self.run(x, everything)
             except Exception as error:
-                if shape == "(B, T, T)":
+                if self.mask_shape == "(B, T, T)":
                     self.mask_error = error
                 continue
-            runs += [shape] if found.shape == wanted.shape else []
-            if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
-                return shape
+            runs += [self.mask_shape] if found.shape == wanted.shape else []
+            if self.mask_shape in runs and torch.allclose(
+                found, wanted, atol=self.tolerance
+            ):
+                return self.mask_shape
         return runs[0] if runs else "(B, T, T)"
 
     @property
@@ -334,8 +282,7 @@ class Probe:
 
     def _reads_keys_only(self) -> bool:
         """Whether the user's call reads a row of the mask, or refuses other masks."""
-        x = self.x()
-        pairs = self.any_pairs()
+        x, pairs = self.x(), self.any_pairs()
         pairs[:, :, 0] = True
         try:
             row = self.run(x, pairs[:, :1].expand(-1, LENGTH, -1).clone())
@@ -348,11 +295,9 @@ class Probe:
 def _raise_dropout(layer: nn.Module) -> None:
     """Set dropout rates of 0 to 0.25, so that it shows where dropout acts."""
     for part in layer.modules():
-        if isinstance(part, nn.Dropout) and part.p == 0:
-            part.p = 0.25
         for name in _DROPOUTS:
             value = getattr(part, name, None)
-            if isinstance(value, float) and value == 0:
+            if type(value) in (int, float) and value == 0:
                 setattr(part, name, 0.25)
 
 

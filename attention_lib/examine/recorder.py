@@ -2,9 +2,11 @@
 
 A tensor is known by its numbers, not by its memory: so a view is what it looks at, and
 a step of one layer can be found among those of another that is written differently.
+``Operations`` notes what runs below these calls: inside of a norm, or of dropout.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attention_lib.examine.outcomes import OWN_FILES, is_between, line_words
@@ -40,7 +43,13 @@ class Value:
     def is_near(self, other: "Value", tolerance: float) -> bool:
         """Return whether two tensors of one size have the same numbers."""
         pairs = (self.numbers, other.numbers), (self.fills, other.fills)
-        return all(is_near(one, two, tolerance) for one, two in pairs)
+        sizes = self.key[0] == other.key[0]
+        return sizes and all(is_near(*pair, tolerance) for pair in pairs)
+
+    @property
+    def size(self) -> str:
+        """The shape in words."""
+        return "×".join(map(str, self.shape))
 
 
 def is_near(one: Tensor, two: Tensor, tolerance: float) -> bool:
@@ -122,11 +131,7 @@ class Recorder(TorchFunctionMode):
             self.sources[key] = self.sources.get(key, frozenset()) | {"x"}
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: Any = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Run a step and note it."""
         kwargs = kwargs or {}
@@ -186,33 +191,28 @@ class Recorder(TorchFunctionMode):
         return f"{name}({', '.join(parts)})"
 
 
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
+def _attend(*args: Any, **kwargs: Any) -> Tensor:
     """Compute attention in the steps that the fused call combines."""
-    if enable_gqa:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = defaultdict(lambda: None, zip(names, args, strict=False)) | kwargs
+    query, key, value, mask = (given[name] for name in names[:4])
+    if given["enable_gqa"]:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
+    scale = given["scale"]
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
+    if given["is_causal"]:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device)
         scores = scores.masked_fill(~seen.tril(), float("-inf"))
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, float("-inf"))
-    elif attn_mask is not None:
-        scores = scores + attn_mask
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    elif mask is not None:
+        scores = scores + mask
     weights = scores.softmax(dim=-1)
-    if attn_mask is not None:
+    if mask is not None:
         weights = weights.nan_to_num(0.0)  # of rows that see nothing
-    if dropout_p:
-        weights = nn.functional.dropout(weights, dropout_p)
+    if given["dropout_p"]:
+        weights = nn.functional.dropout(weights, given["dropout_p"])
     return weights @ value
 
 
@@ -229,3 +229,45 @@ def _place_of(frame: Any) -> str:
             continue
         return "" if file.startswith(OWN_FILES) else line_words(frame, frame.f_lineno)
     return ""
+
+
+class Operations(TorchDispatchMode):
+    """Note each operation that runs inside; without ``drop``, dropout drops nothing."""
+
+    def __init__(self, *, drop: bool = True) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        # The number types that an operation returned, by its name, such as ``cos``.
+        self.types: defaultdict[str, set[torch.dtype]] = defaultdict(set)
+        self.drops: list[float] = []  # the rates of dropout
+        self.overflow = False  # whether a square in float16 was infinite
+        self.drop = drop
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operation and note it."""
+        name = func.__name__.partition(".")[0]
+        second = args[1] if len(args) > 1 else None
+        if name == "bernoulli_" and isinstance(second, float):
+            self.drops.append(1 - second)
+            if not self.drop:
+                return args[0].fill_(second)  # what divides by it, gets 1
+        elif name == "native_dropout":
+            self.drops.append(float(args[1]))
+            if not self.drop:
+                return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
+        result = func(*args, **(kwargs or {}))
+        to_two = isinstance(second, int | float) and second == 2
+        squares = (name == "pow" and to_two) or (name == "mul" and args[0] is second)
+        if squares and result.dtype == torch.float16:
+            self.overflow |= bool(result.isinf().any())
+        for each in _tensors(result):
+            self.types[name].add(each.dtype)
+        return result
+
+
+def operations_of(call: Callable[[], Any]) -> Operations:
+    """Return the operations of a call, which runs without gradients."""
+    with torch.no_grad(), Operations() as seen:
+        call()
+    return seen

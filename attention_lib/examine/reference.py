@@ -3,61 +3,48 @@
 Both get the same weights, and are called in each way that both take. What is the same
 and what differs first tells where to look: a layer that differs only beside padding
 on the left has another fault than one that differs in every call.
-
-Shapes: B batch, T length, M d_model.
 """
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.caching import in_pieces
 from attention_lib.examine.call_variants import (
     ONE_BY_ONE,
     PIECES,
-    Case,
+    PLAIN,
+    Call,
     OwnDrawError,
-    Run,
     both_told,
     find_cases,
     gradient,
     in_training,
-    plain,
 )
 from attention_lib.examine.masking import refuses_masks_per_text
-from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import (
     FaultError,
     NotApplicableError,
     error_words,
     first_line,
     listed,
+    or_else,
 )
-from attention_lib.examine.probe import VERY_LONG, Probe
-from attention_lib.examine.trace import tell_first_step, tell_inside, tell_reach
-from attention_lib.examine.trace_smells import changed_in_place
+from attention_lib.examine.probe import LONG, VERY_LONG, Probe, Run
+from attention_lib.examine.recorder import operations_of
+from attention_lib.examine.trace import changed_in_place, tell_first_step
 
 _REFUSALS = ValueError, NotImplementedError
 _OPTIONAL = "T =", "beside", "mask", "padding", "memory"
 _DRAWS = 300
 _SPREAD = 0.3  # how far spreads may be apart, output by output, as a share
-# How a layer is called, how far it is from its reference, and how to name the step.
-Compared = tuple[str, str, Callable[[], str]]
-
-
-class _Function(nn.Module):
-    """A function of x as a layer."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x)
+# How a layer is called, how far it is from its reference, and how to explain that.
+Compared = tuple[str, str, Callable[[str], tuple[str, str]]]
 
 
 def probe_reference(probe: Probe) -> str:
@@ -76,59 +63,59 @@ def probe_reference(probe: Probe) -> str:
     same: list[str] = []
     differ: list[str] = []
     first = step = ""
-    cases = [*find_cases(mine, other)]
-    for words, run in cases:
-        found = _compare(mine, other, words, run)
-        if found is None:
-            continue
+    for words, found, tell in _compared(mine, other):
         (differ if found else same).append(words)
         if found and len(differ) == 1:
-            first, step = _explain(mine, other, words, run, found)
+            first, step = tell(found)
         elif found and words == PIECES and differ == [ONE_BY_ONE, PIECES]:
-            step = tell_first_step(mine, other, run) or step  # less is equal by chance
-    for words, found, tell in (*_half_precision(mine, other), *_training(mine, other)):
-        (differ if found else same).append(words)
-        if found and len(differ) == 1:
-            first, step = f"{found} {words}", tell()
+            step = tell(found)[1] or step  # less is equal by chance
     masks = _mask_per_text(mine, other)
     if not differ:
         words = f"0 apart from the reference, called in {len(same)} ways"
         if masks and not isinstance(mine.mask_error, (*_REFUSALS, AssertionError)):
             raise FaultError(f"{masks}; else {words}")
         return f"{words}; {masks}" if masks else words
-    words = _summary(first, same, differ, plain_differs=cases[0][0] in differ)
+    words = _summary(first, same, differ)
     words += _missing_weights(probe.original, other.original)
     words += f"; {masks}" if masks else ""
     raise FaultError(f"{words}. Step by step: {step}" if step else words)
 
 
+def _compared(mine: Probe, other: Probe) -> Iterator[Compared]:
+    """Yield each call that both take, how far apart they are, and how to explain it."""
+    for words, run in find_cases(mine, other):
+        if (found := _compare(mine, other, words, run)) is not None:
+            yield words, found, partial(_explain, mine, other, words, run)
+    yield from _half_precision(mine, other)
+    yield from _training(mine, other)
+
+
 def _explain(
-    mine: Probe, other: Probe, words: str, run: Run, found: str
+    mine: Probe, other: Probe, words: str, run: Run, found: str, *, inside: bool = True
 ) -> tuple[str, str]:
     """Return the first difference, with its part and token, and its step."""
     if words == "in its input after a call":
         return f"it changes its input{changed_in_place(mine)}", ""
-    is_gradient = "gradient" in words
-    where = inside = ""
-    if not is_gradient:
-        where = tell_reach(mine, other, run)
-        inside = "" if "room" in words else tell_inside(mine, other, run)
-    step = tell_first_step(mine, other, run, gradients=is_gradient)
-    return f"{found} {words}{where}{inside}", step
+    both, gradients = (mine, other, run), "gradient" in words
+    first = f"{found} {words}"
+    if inside and not gradients:
+        first += or_else("", tell_reach, *both)
+        first += "" if "room" in words else or_else("", tell_inside, *both)
+    return first, or_else("", tell_first_step, *both, gradients=gradients)
 
 
-def _summary(
-    first: str, same: list[str], differ: list[str], *, plain_differs: bool
-) -> str:
+def _summary(first: str, same: list[str], differ: list[str]) -> str:
     """Return what is the same and what differs; first what says most."""
     shown = [words for words in same if "room" not in words and "gradient" not in words]
     if not shown:
         return f"in each call, {first}"
-    others = f"; also {listed(differ[1:])}" if len(differ) > 1 else ""
-    agreed = f"the same {listed(shown)}"
-    if plain_differs:  # the rest follows from it
-        return f"{first}{others}; {agreed}"
-    return f"{agreed}; {first}{others}"
+    first += f"; also {listed(differ[1:])}" if len(differ) > 1 else ""
+    if "in a plain call" not in same and differ[0] in (
+        "in a plain call",
+        "told causal",
+    ):
+        return f"{first}; the same {listed(shown)}"  # the rest follows from it
+    return f"the same {listed(shown)}; {first}"
 
 
 def _mask_per_text(mine: Probe, other: Probe) -> str:
@@ -141,14 +128,16 @@ def _mask_per_text(mine: Probe, other: Probe) -> str:
 
 def _beside(probe: Probe, reference: Any) -> Probe:
     """Return a probe of the reference, called as the user says, or by its names."""
-    is_layer = isinstance(reference, nn.Module)
-    layer = reference if is_layer else _Function(reference)
-    make = partial(Probe, layer, d_model=probe.d_model, seed=probe.seed)
-    if probe.calls is not None and is_layer:
-        found = make(causal=probe.stated_causal, calls=probe.calls)
+    layer = reference
+    if not isinstance(reference, nn.Module):
+        layer = nn.Module()
+        layer.forward = lambda x: reference(x)
+    make = partial(Probe, layer, probe.d_model, probe.stated_causal, seed=probe.seed)
+    if probe.calls is not None and layer is reference:
+        found = make(calls=probe.calls)
         if found.problem is None:
             return found
-    return make(causal=probe.stated_causal)
+    return make()
 
 
 def _other_weights(layer: nn.Module, reference: nn.Module) -> str:
@@ -156,19 +145,18 @@ def _other_weights(layer: nn.Module, reference: nn.Module) -> str:
     own, theirs = layer.state_dict(), reference.state_dict()
     if own.keys() != theirs.keys():
         return ""
-    for name, each in own.items():
-        for also, second in own.items():
-            shared = each.numel() and each.data_ptr() == second.data_ptr()
-            apart = theirs[also].data_ptr() != theirs[name].data_ptr()
-            if also < name and shared and apart:
-                return f"{name} is {also}; in the reference they are two weights"
+    for also, name in combinations(own, 2):
+        one, two = (
+            {each[name].data_ptr(), each[also].data_ptr()} for each in (own, theirs)
+        )
+        if own[name].numel() and len(one) < len(two):
+            return f"{name} is {also}; in the reference they are two weights"
     wrong = []
     for name, each in own.items():
-        wanted = theirs[name]
+        wanted = theirs[name].to(each.device).double()
         if each.shape != wanted.shape:
             shapes = f"{tuple(each.shape)}, not {tuple(wanted.shape)}"
             return f"the shape of {name} is {shapes}"
-        wanted = wanted.to(each.device).double()
         if not (each.is_meta or torch.allclose(each.double(), wanted)):
             wrong.append(name)
     return f"its weights are not the reference's: {listed(wrong)}" if wrong else ""
@@ -190,16 +178,15 @@ def _with_same_weights(mine: Probe, other: Probe) -> tuple[Probe, Probe]:
     Weights that start at 0 or 1 would hide a bias or a gain that is lost.
     """
     both = mine, other = copy.copy(mine), copy.copy(other)
+    names, theirs = (each.original.state_dict().keys() for each in both)
+    same_names = names == theirs and len(names) > 0
     narrow = torch.float32 in (mine.dtype, other.dtype)
-    dtype = torch.float32 if narrow else torch.float64
-    names = mine.original.state_dict().keys()
-    same_names = names == other.original.state_dict().keys() and len(names) > 0
     for each in both:
-        each.dtype, each.tolerance = dtype, 1e-4 if narrow else 2e-6
+        each.dtype = torch.float32 if narrow else torch.float64
+        each.tolerance = 1e-4 if narrow else 2e-6
+        each.layer = copy.deepcopy(each.original).eval().to(each.dtype)
         if same_names:
-            each.layer = each.copied(dtype)
-        else:
-            each.layer = copy.deepcopy(each.original).eval().to(dtype)
+            each.layer = each.copied(each.dtype)
     if same_names:
         other.layer.load_state_dict(mine.layer.state_dict())
     rates = [_dropout_rates(each.original) for each in both]
@@ -278,64 +265,55 @@ def _shares(found: Tensor, wanted: Tensor) -> Tensor:
 def _half_precision(mine: Probe, other: Probe) -> Iterator[Compared]:
     """Compare what narrow types cost with what they cost the reference."""
 
-    def read(each: Probe) -> Tensor:
-        return in_pieces(each, each.x(), [2, 1, 1, 2])
-
     def outlier(each: Probe) -> Tensor:
         x = each.x()
         x[..., 0] = 400  # whose square is beyond float16
         return each.run_causal(x)[..., 1:]
 
+    cases: dict[str, Run] = {
+        "": PLAIN,
+        f" at T = {VERY_LONG}": Call(1, VERY_LONG),
+        " with one feature of 400": outlier,
+        " with a cache": Call(pieces=(2, 1, 1, 2)),
+    }
+    if "cache" not in mine.takes & other.takes:
+        cases.popitem()
     for name, slack in ("float32", 2e-5), ("bfloat16", 0.02), ("float16", 0.003):
-        dtype = getattr(torch, name)
-        cases: list[Case] = [
-            (f"in {name}", plain()),
-            (f"in {name} at T = {VERY_LONG}", plain(1, VERY_LONG)),
-            (f"in {name} with one feature of 400", outlier),
-        ]
-        if mine.new_cache and other.new_cache:
-            cases.append((f"in {name} with a cache", read))
-        for words, run in cases:
+        ours, theirs = (each.fresh(getattr(torch, name)) for each in (mine, other))
+        for how, run in cases.items():
             try:
-                exact = run(other.fresh(dtype).fresh(other.dtype))
-                costs = _shares(run(other.fresh(dtype)).to(exact.dtype), exact)
+                exact = run(theirs.fresh(other.dtype))
+                costs = float(_shares(run(theirs.fresh()).to(exact.dtype), exact).max())
             except Exception:
                 continue
-            if not costs.isfinite().all():
+            if costs == float("inf"):
                 continue
             try:
-                found = run(mine.fresh(dtype))
+                found = run(ours.fresh()).to(exact.dtype)
+                far = _far_apart(found, exact, 4 * costs + slack)
             except Exception as error:
-                yield words, error_words(error), str
-                continue
-            limit = 4 * float(costs.max()) + slack
-            far = _far_apart(found.to(exact.dtype), exact, limit)
-            both = mine.fresh(dtype), other.fresh(dtype)
-            yield words, far, partial(tell_first_step, *both, run)
+                far = error_words(error)
+            words = f"in {name}{how}"
+            yield words, far, partial(_explain, ours, theirs, words, run, inside=False)
 
 
 def _training(mine: Probe, other: Probe) -> Iterator[Compared]:
     """Compare with one seed in training mode, else the statistics of many draws."""
-    words, draw = "in training mode", in_training(plain())
+    explain = partial(_explain, mine, other, inside=False)
+    words, draw = "in training mode", in_training(PLAIN)
     found = _compare(mine, other, words, draw)
     if found is None:
         return
     same_draws = not found
-    if found and _draws_again(other):
+    if found and not torch.equal(*(_drawn(other, seed=seed) for seed in (0, 1))):
         try:
             found = _draws_apart(mine, other)
         except Exception as error:
             found = error_words(error)
-    yield words, found, partial(tell_first_step, mine, other, draw)
+    yield words, found, partial(explain, words, draw)
     grad, words = in_training(partial(gradient, "", False)), f"in gradients {words}"
     if same_draws and (found := _compare(mine, other, words, grad)) is not None:
-        tell = partial(tell_first_step, mine, other, grad, gradients=True)
-        yield words, found, tell
-
-
-def _draws_again(probe: Probe) -> bool:
-    """Return whether another seed gives another output in training mode."""
-    return not torch.equal(*(_drawn(probe, seed=seed) for seed in (0, 1)))
+        yield words, found, partial(explain, words, grad)
 
 
 def _draws_apart(mine: Probe, other: Probe) -> str:
@@ -361,3 +339,91 @@ def _drawn(probe: Probe, times: int = 1, seed: int = 0) -> Tensor:
     """Return one call in training mode, of an input that repeats over the batch."""
     call = in_training(lambda each: each.run_causal(each.x().repeat(times, 1, 1)), seed)
     return call(probe.fresh())
+
+
+def tell_inside(mine: Probe, other: Probe, run: Run) -> str:
+    """Name the first part that gets or gives other numbers than in the reference."""
+    names = {name for name, part in other.layer.named_modules() if name}
+    ours, theirs = (_numbers(each, run, names) for each in (mine, other))
+    same: dict[str, None] = {}
+    times: Counter[str] = Counter()
+    for (name, what, found), (also, kind, wanted) in zip(ours, theirs, strict=False):
+        if (name, what) != (also, kind):
+            return f" ({name} is called where the reference calls {also})"
+        if found.shape != wanted.shape:
+            return f" ({name} {what} {tuple(found.shape)}, not {tuple(wanted.shape)})"
+        times[name] += what == "gets"
+        scale = wanted.abs().max().clamp(min=1e-3)
+        wrong = ~((found - wanted).abs() <= mine.tolerance * scale)
+        if wrong.any():
+            known = f"{', '.join(same)} the same; " if same else ""
+            call = f" in call {times[name]}" if times[name] > 1 else ""
+            return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
+        if what == "gives":
+            same[name] = None
+    if len(ours) < len(theirs):
+        return f" (the reference calls {theirs[len(ours)][0]}, too)"
+    if len(ours) > len(theirs):
+        return f" (the reference does not call {ours[len(theirs)][0]})"
+    words = "get and give the same: it differs between or after them"
+    return f" (its parts {', '.join(same)} {words})" if same else ""
+
+
+def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Tensor]]:
+    """Return what each part gets and gives in one run, in the order of the calls."""
+    fresh, seen = probe.fresh(), []
+
+    def note(name: str, what: str, part: Any, inputs: Any, *outputs: Any) -> None:
+        found = outputs[0] if outputs else inputs
+        found = found[0] if isinstance(found, tuple) and found else found
+        if isinstance(found, Tensor) and found.ndim > 1:
+            seen.append((name, what, found.detach().clone()))
+
+    for name, part in fresh.layer.named_modules():
+        if name in names:
+            part.register_forward_pre_hook(partial(note, name, "gets"))
+            part.register_forward_hook(partial(note, name, "gives"))
+    run(fresh)
+    return seen
+
+
+def _features(wrong: Tensor) -> str:
+    """Return which features are wrong, where they are a part of all."""
+    at = wrong.flatten(0, -2).any(0).nonzero().flatten().tolist()
+    width = wrong.shape[-1]
+    if not at or len(at) == width:
+        return ""
+    if at[-1] - at[0] + 1 == len(at):
+        return f" in features {at[0]} to {at[-1]} of {width}"
+    return f" in {len(at)} features of {width}, from {at[0]} on"
+
+
+def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
+    """Name an output that depends on another token than in the reference.
+
+    In a long text few tokens are changed: those around the first output that differs.
+    """
+    one, two = (run(each.fresh()) for each in (mine, other))
+    if one.ndim != 3 or one.shape != two.shape:
+        return ""
+    length = one.shape[1]
+    positions, least = [*range(length)], mine.tolerance
+    if length > LONG:
+        wrong = (one - two).abs().amax(dim=(0, 2)) > mine.tolerance
+        row = int(wrong.float().argmax())
+        near = {0, row - 1, row, row + 1, length // 2, length - 1}
+        positions, least = sorted(near & {*positions}), mine.tolerance / 1e3
+    ours, theirs = (
+        each.dependence(lambda it: run(it.fresh()), positions).amax(0) > least
+        for each in (mine, other)
+    )
+    for wrong, words in (
+        (ours & ~theirs, "changes with token {}, which the reference hides there"),
+        (theirs & ~ours, "does not depend on token {}, as it does in the reference"),
+    ):
+        if wrong.any():
+            row, key = wrong.nonzero()[0].tolist()
+            count = int(wrong[row].sum())
+            more = f" (nor on {count - 1} more)" if count > 1 and "not" in words else ""
+            return f": output {row} {words.format(positions[key])}{more}"
+    return ""

@@ -1,6 +1,7 @@
 """The report of an examination: a line per check, as text, a table, a picture."""
 
 import html
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -74,10 +75,7 @@ class Report:
 
     def __str__(self) -> str:
         wide = max(len(found.check) for found in self.findings)
-        lines = [
-            f"{_MARKS[found.verdict]} {found.check:{wide}}  {found.seen}"
-            for found in self.findings
-        ]
+        lines = (f"{_MARKS[it.verdict]} {it.check:{wide}}  {it.seen}" for it in self)
         return "\n".join([self._head(), *lines])
 
     __repr__ = __str__
@@ -98,14 +96,10 @@ class Report:
     def plot(self) -> BookFigure:
         """Draw what each output (row) depends on (columns), for each kind of call."""
         places = [str(place) for place in range(len(next(iter(self.leaks.values()))))]
-        shares = {
-            name: each / max(each.max(), 1e-30) for name, each in self.leaks.items()
-        }
+        shares = {name: it / max(it.max(), 1e-30) for name, it in self.leaks.items()}
         return show_weights(shares, places, places)
 
     def _head(self) -> str:
-        count = {verdict: 0 for verdict in _MARKS}
-        for found in self.findings:
-            count[found.verdict] += 1
-        words = ", ".join(f"{number} {verdict}" for verdict, number in count.items())
+        count = Counter[str](found.verdict for found in self.findings)
+        words = ", ".join(f"{count[verdict]} {verdict}" for verdict in _MARKS)
         return f"{self.layer}: {words}"

@@ -1,7 +1,4 @@
-"""Probes by counting and by tools: parameters, FLOPs, devices, compile and export.
-
-Shapes: B batch, T length, M d_model.
-"""
+"""Probes by counting and by tools: parameters, FLOPs, devices, compile and export."""
 
 import copy
 import logging
@@ -9,13 +6,19 @@ import traceback
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.formula import find_roles
-from attention_lib.examine.outcomes import FaultError, NotApplicableError, first_line
+from attention_lib.examine.outcomes import (
+    FaultError,
+    NotApplicableError,
+    first_line,
+    or_else,
+)
 from attention_lib.examine.probe import LENGTH, LONG, Probe
 from attention_lib.timing import count_flops
 
@@ -27,21 +30,15 @@ def probe_parameters(probe: Probe) -> str:
         if name not in weights:
             first = next(known for known, each in weights.items() if each is weight)
             raise FaultError(f"{name} is {first}: one weight under two names")
-    matrices = {
-        name: weight
-        for name, weight in weights.items()
-        if weight.ndim == 2 and weight.numel() > 1 and weight.std() > 0
-    }
-    for name, weight in matrices.items():
-        for other, second in weights.items():
-            same = second.shape == weight.shape and torch.equal(second, weight)
-            if other > name and same:
-                raise FaultError(f"{other} starts with the same numbers as {name}")
+    wide = {name: weight for name, weight in weights.items() if weight.ndim == 2}
+    drawn = (name for name, each in wide.items() if each.numel() > 1 and each.std() > 0)
+    for name, other in product(drawn, wide):
+        one, two = wide[name], wide[other]
+        if other > name and one.shape == two.shape and torch.equal(one, two):
+            raise FaultError(f"{other} starts with the same numbers as {name}")
     count = f"{sum(p.numel() for p in weights.values()):,}"
-    roles = find_roles(probe.original)
-    if roles is None:
-        words = "what each is for is not known by its name"
-        raise NotApplicableError(f"{count}; {words}")
+    if (roles := find_roles(probe.original)) is None:
+        raise NotApplicableError(f"{count}; what each is for is not known by its name")
     parts = [each for each in roles[:4] if isinstance(each, Tensor)]
     shapes = ", ".join(f"{w.shape[0]}·{w.shape[1]}" for w in parts)
     biases = sum(bias is not None for bias in roles.biases)
@@ -59,12 +56,11 @@ def probe_flops(probe: Probe) -> str:
     line = (short - square * 8**2) / 8
     wanted = 2 * sum(p.numel() for p in layer.parameters() if p.ndim == 2)
     words = f"{line:,.0f}·T + {square:,.0f}·T²"
-    roles = find_roles(probe.original)
     if square == 0:
         raise NotApplicableError(f"{words}: the counter does not see its kernel")
-    if roles is None:
-        each = f"all matrices once per token would be {wanted:,}·T"
-        raise NotApplicableError(f"{words}; {each}")
+    if (roles := find_roles(probe.original)) is None:
+        words += f"; all matrices once per token would be {wanted:,}·T"
+        raise NotApplicableError(words)
     width = 4 * roles.query.shape[0]
     if (line, square) != (wanted, width):
         raise FaultError(f"{words}, the formula says {wanted:,}·T + {width:,}·T²")
@@ -78,23 +74,16 @@ def probe_device(probe: Probe) -> str:
     found = probe.run_causal(x, layer=layer)
     if not found.is_meta:
         raise FaultError(f"the output lies on {found.device}, the input does not")
-    if "mask" in probe.takes:
-        mask = probe.padding([4, 6]).to("meta")
-        try:
-            probe.run_causal(x, mask, layer=layer)
-        except Exception as error:
-            if not _raised_in(probe.calls, error):
-                raise
-            return "all lies where the input lies; calls= reads the mask"
+    try:
+        if "mask" in probe.takes:
+            probe.run_causal(x, probe.padding([4, 6]).to("meta"), layer=layer)
+    except Exception as error:  # of the user's own call, not of the layer?
+        steps = [step.f_code for step, _ in traceback.walk_tb(error.__traceback__)]
+        own = [code for code in steps if "/torch/" not in code.co_filename]
+        if own[-1] is not getattr(probe.calls, "__code__", None):
+            raise
+        return "all lies where the input lies; calls= reads the mask"
     return "all that it makes lies where the input lies"
-
-
-def _raised_in(function: Callable[..., Any] | None, error: Exception) -> bool:
-    """Return whether the user's own call raised an error, not the layer."""
-    code = getattr(function, "__code__", None)
-    steps = [step for step, _ in traceback.walk_tb(error.__traceback__)]
-    own = [step for step in steps if "/torch/" not in step.f_code.co_filename]
-    return code is not None and bool(own) and own[-1].f_code is code
 
 
 class _Run(nn.Module):
@@ -126,8 +115,7 @@ def probe_compile(probe: Probe) -> str:
     compiled = torch.compile(run, backend="eager", fullgraph=True)
     try:
         for length in (LENGTH, LENGTH + 3):
-            x = probe.x(2, length)
-            found = _quietly(partial(compiled, x))
+            found = _quietly(partial(compiled, x := probe.x(2, length)))
             words = f"compiled, it is {{}} apart at T = {length}"
             probe.expect_same(found, run(x), words)
     finally:
@@ -140,16 +128,15 @@ def probe_export(probe: Probe) -> str:
     from torch.export import Dim, export
 
     run, lengths = _Run(probe), (512, 256, 128, 64, LONG, 16)
-    taken = (n for n in lengths if probe.attempt(probe.x(1, n)) is not None)
+    taken = (n for n in lengths if or_else(None, run, probe.x(1, n)) is not None)
     longest = next(taken, LENGTH)  # a table of positions has an end
     sizes = {"x": {0: Dim("batch"), 1: Dim("time", min=2, max=longest)}}
     work = partial(export, run, (probe.x(3),), dynamic_shapes=sizes)
     try:
         graph = _quietly(work).module()
     except Exception as error:
-        words = first_line(error).partition("!")[0]
-        words = f"refused for open sizes: {type(error).__name__}: {words}"
-        raise FaultError(words) from error
+        words = f"{type(error).__name__}: {first_line(error).partition('!')[0]}"
+        raise FaultError(f"refused for open sizes: {words}") from error
     for length in (2, LENGTH, min(LENGTH + 5, longest)):
         x = probe.x(4, length)
         words = f"exported, it is {{}} apart at T = {length}"

@@ -1,26 +1,37 @@
-"""Where a layer begins to differ from its reference: step, part, and token.
+"""Steps of one call: the first that differs from a reference, and those that are odd.
 
-For the step, both are recorded in one call. From the result, which differs, the way
+Beside a reference, both layers are recorded. From the result, which differs, the way
 goes back through numbers that the other layer never has, to a step that still reads
 what both have and gives what one alone has. How either is written matters little: what
 is written differently and gives the same again further on is no difference.
 
-Shapes: T length, K keys, M width of a part's input or output.
+Without a reference, a step that seldom belongs into attention explains what a probe
+saw, and is no fault by itself.
 """
 
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attention_lib.examine.outcomes import listed
-from attention_lib.examine.probe import LONG, Probe
+from attention_lib.examine.outcomes import (
+    FaultError,
+    NotApplicableError,
+    listed,
+    or_else,
+)
+from attention_lib.examine.probe import LENGTH, Probe, Run
 from attention_lib.examine.recorder import Recorder, Step, Value, is_near, value_of
 
-Run = Callable[[Probe], Tensor]
+_BATCH, _LENGTH = 17, 13  # sizes that are no widths, so that axes are known by them
+_PRODUCTS = {"matmul", "bmm", "einsum", "linear", "addmm", "baddbmm", "tensordot"}
+_MEANS = {"mean", "var", "std", "norm", "var_mean", "std_mean", "vector_norm"}
+_MOST = {"max", "amax", "min", "amin", "logsumexp"}
+_NORMS = {"batch_norm", "instance_norm"}
+_WAVES = {"cos", "sin", "polar"}
 
 
 def tell_first_step(
@@ -29,21 +40,17 @@ def tell_first_step(
     """Name the first step at which a layer and its reference differ, or return ""."""
     bits = torch.finfo(mine.dtype)
     tolerance = 4 * bits.eps if bits.bits < 32 else mine.tolerance / 10
-    try:
-        ours, result = _record(mine, run)
-        theirs, wanted = _record(other, run)
-        if gradients:
-            return _gradient_end(ours, theirs, tolerance)
-        calls = {step.words for step in theirs}
-        if sum(step.words in calls for step in ours) >= 0.7 * len(ours):
-            tolerance = 1e-9  # most steps are the same calls, with the same rounding
-        first, wrong = _first_apart(ours, result, _lookup(theirs, tolerance))
-        right, missing = _first_apart(theirs, wanted, _lookup(ours, tolerance))
-        words = _compare(*_pair(first, right), ours, theirs)
-        how = _relation(wrong, missing, tolerance) if words else ""
-        return "; ".join([*words, how] if how else words)
-    except Exception:  # a layer may refuse to be recorded
-        return ""
+    (ours, result), (theirs, wanted) = (_record(each, run) for each in (mine, other))
+    if gradients:
+        return _gradient_end(ours, theirs, tolerance)
+    calls = {step.words for step in theirs}
+    if sum(step.words in calls for step in ours) >= 0.7 * len(ours):
+        tolerance = 1e-9  # most steps are the same calls, with the same rounding
+    first, wrong = _first_apart(ours, result, _lookup(theirs, tolerance))
+    right, missing = _first_apart(theirs, wanted, _lookup(ours, tolerance))
+    words = _compare(*_pair(first, right), ours, theirs)
+    how = _relation(wrong, missing, tolerance) if words else ""
+    return "; ".join([*words, how] if how else words)
 
 
 def _record(probe: Probe, run: Run) -> tuple[list[Step], Value]:
@@ -58,15 +65,15 @@ def _lookup(steps: list[Step], tolerance: float) -> Callable[[Value, int], bool]
 
     In other calls a value is found by chance: a mask of two tokens, a first token.
     """
-    values: dict[tuple[int, int], dict[Any, Value]] = {}
+    values: defaultdict[Any, dict[Any, Value]] = defaultdict(dict)
     for step in steps:
         for each in (*step.reads, *step.gives):
-            values.setdefault((step.call, each.key[0]), {})[each.key] = each
+            values[step.call, each.key[0]][each.key] = each
     known: dict[Any, bool] = {}
 
     def has(value: Value, call: int) -> bool:
         if (call, value.key) not in known:
-            near = values.get((call, value.key[0]), {})
+            near = values[call, value.key[0]]
             known[call, value.key] = value.key in near or any(
                 value.is_near(each, tolerance) for each in near.values()
             )
@@ -96,7 +103,7 @@ def _first_apart(
         return at
 
     first: set[int] = set()
-    wrong: dict[Any, tuple[int, Value]] = {}
+    wrong: dict[Any, tuple[int, Value]] = {}  # with the step that made it
     todo = [(result, steps[-1].call)]
     while todo:
         value, call = todo.pop()
@@ -117,11 +124,10 @@ def _first_apart(
 
 def _pair(first: list[Step], right: list[Step]) -> tuple[Step | None, Step | None]:
     """Return the first of each; better two calls of one function, told apart."""
-    for one in first[:4]:
-        for two in right[:4]:
-            if one.name == two.name and one.words != two.words:
-                return one, two
-    return next(iter(first), None), next(iter(right), None)
+    pairs = ((one, two) for one in first[:4] for two in right[:4])
+    told = (it for it in pairs if it[0].name == it[1].name)
+    told = (it for it in told if it[0].words != it[1].words)
+    return next(told, (next(iter(first), None), next(iter(right), None)))
 
 
 def _compare(
@@ -131,22 +137,20 @@ def _compare(
     own, their = (Counter(step.words for step in each) for each in (ours, theirs))
     extra = one is not None and own[one.words] > their[one.words]
     lacks = two is not None and their[two.words] > own[two.words]
-    both_types = [step.types for step in (one, two) if step and step.types]
-    types = len(both_types) == 2 and both_types[0] != both_types[1]
+    given = {frozenset(step.types) for step in (one, two) if step and step.types}
     words = []
-    if one and (extra or not lacks):
-        words.append(f"the layer computes {one.said(types=types)}")
-        if extra and not lacks:
-            words[-1] += ", which the reference does not"
-    if two and (lacks or not extra):
-        words.append(f"the reference computes {two.said(types=types)}")
-        if lacks and not extra:
-            words[-1] += ", which the layer does not"
-        more = two.sources - one.sources if one and "x" in one.sources else set()
-        if more:
-            words.append(f"its input depends on {listed(sorted(more))}, too")
-    if one and two and not extra and not lacks:
-        words += _otherwise(one, two, ours, theirs)
+    for step, only, other, who, others in (
+        (one, extra, lacks, "layer", "reference"),
+        (two, lacks, extra, "reference", "layer"),
+    ):
+        if step and (only or not other):
+            alone = f", which the {others} does not" if only and not other else ""
+            said = step.said(types=len(given) == 2)
+            words.append(f"the {who} computes {said}{alone}")
+    if one and two and (lacks or not extra):
+        more = sorted(two.sources - one.sources) if "x" in one.sources else []
+        words += [f"its input depends on {listed(more)}, too"] if more else []
+        words += _otherwise(one, two, ours, theirs) if not lacks else []
     old = _made_before(one, ours) if one else 0
     if old and not (two and _made_before(two, theirs)):
         words.append(f"the layer reads what its call {old} made")
@@ -183,8 +187,7 @@ def _relation(wrong: list[Value], missing: list[Value], tolerance: float) -> str
                 at = [int(i) for i in torch.unravel_index(differ[0], two.shape)]
                 right = bool(two.numbers[differ[0]])
                 many = f"{len(differ)} of {one.key[0]} places differ"
-                shape = "×".join(map(str, two.shape))
-                return f"at {at} of {shape} it has {not right}, not {right}; {many}"
+                return f"at {at} of {two.size} it has {not right}, not {right}; {many}"
     for one, two in pairs:
         a, b = one.numbers, two.numbers
         if not (one.dtype.is_floating_point and a.norm() and b.norm()):
@@ -195,7 +198,7 @@ def _relation(wrong: list[Value], missing: list[Value], tolerance: float) -> str
         elif is_near(a.sort()[0], b.sort()[0], tolerance):
             how = "the same, in another order"
         if how and not is_near(a, b, tolerance):
-            return f"numbers of {'×'.join(map(str, one.shape))} are {how}"
+            return f"numbers of {one.size} are {how}"
     return ""
 
 
@@ -208,111 +211,138 @@ def _gradient_end(ours: list[Step], theirs: list[Step], tolerance: float) -> str
         ends = [each for s in others if s.ends_gradient for each in s.gives]
         for step in steps:
             value = step.gives[0]
-            sames = [each for each in ends if each.key[0] == value.key[0]]
-            same = any(value.is_near(each, tolerance) for each in sames)
-            if step.ends_gradient and step.place and not same:
+            near = any(value.is_near(each, tolerance) for each in ends)
+            if step.ends_gradient and step.place and not near:
                 return words.format(step.said())
     return ""
 
 
-def tell_inside(mine: Probe, other: Probe, run: Run) -> str:
-    """Name the first part that gets or gives other numbers than in the reference."""
-    names = {name for name, part in other.layer.named_modules() if name}
-    try:
-        ours, theirs = (_numbers(each, run, names) for each in (mine, other))
-    except Exception:
-        return ""
-    same: list[str] = []
-    times: Counter[str] = Counter()
-    for (name, what, found), (also, kind, wanted) in zip(ours, theirs, strict=False):
-        if (name, what) != (also, kind):
-            return f" ({name} is called where the reference calls {also})"
-        if found.shape != wanted.shape:
-            return f" ({name} {what} {tuple(found.shape)}, not {tuple(wanted.shape)})"
-        times[name] += what == "gets"
-        scale = wanted.abs().max().clamp(min=1e-3)
-        wrong = (found - wanted).abs() > mine.tolerance * scale
-        if wrong.any() or bool(found.isnan().any()):
-            known = f"{', '.join(same)} the same; " if same else ""
-            call = f" in call {times[name]}" if times[name] > 1 else ""
-            return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
-        if what == "gives" and name not in same:
-            same.append(name)
-    if len(ours) < len(theirs):
-        return f" (the reference calls {theirs[len(ours)][0]}, too)"
-    if len(ours) > len(theirs):
-        return f" (the reference does not call {ours[len(theirs)][0]})"
-    words = "get and give the same: it differs between or after them"
-    return f" (its parts {', '.join(same)} {words})" if same else ""
+def _steps(probe: Probe, run: Run) -> list[Step]:
+    """Return the steps of a layer that nobody has called; none where it refuses."""
+    new = copy.copy(probe)
+    new.layer = probe.copied(probe.dtype).train(probe.layer.training)
+    return or_else(([], None), _record, new, run)[0]
 
 
-def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Tensor]]:
-    """Return what each part gets and gives in one run, in the order of the calls."""
-    fresh, seen = probe.fresh(), []
-
-    def note(name: str, what: str, part: Any, inputs: Any, *outputs: Any) -> None:
-        found = outputs[0] if outputs else inputs
-        found = found[0] if isinstance(found, tuple) and found else found
-        if isinstance(found, Tensor) and found.ndim > 1:
-            seen.append((name, what, found.detach().clone()))
-
-    for name, part in fresh.layer.named_modules():
-        if name in names:
-            part.register_forward_pre_hook(partial(note, name, "gets"))
-            part.register_forward_hook(partial(note, name, "gives"))
-    run(fresh)
-    return seen
+def _plain_steps(probe: Probe, x: Tensor | None = None) -> list[Step]:
+    x = probe.x(_BATCH, _LENGTH) if x is None else x
+    return _steps(probe, lambda each: each.run_causal(x))
 
 
-def _features(wrong: Tensor) -> str:
-    """Return which features are wrong, where they are a part of all."""
-    at = wrong.flatten(0, -2).any(0).nonzero().flatten().tolist()
-    width = wrong.shape[-1]
-    if not at or len(at) == width:
-        return ""
-    if at[-1] - at[0] + 1 == len(at):
-        return f" in features {at[0]} to {at[-1]} of {width}"
-    return f" in {len(at)} features of {width}, from {at[0]} on"
-
-
-def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
-    """Name an output that depends on another token than in the reference.
-
-    In a long text few tokens are changed: those around the first output that differs.
-    """
-    try:
-        one, two = (run(each.fresh()) for each in (mine, other))
-        if one.ndim != 3 or one.shape != two.shape:
-            return ""
-        length = one.shape[1]
-        positions = [*range(length)]
-        if length > LONG:
-            wrong = (one - two).abs().amax(dim=(0, 2)) > mine.tolerance
-            row = int(wrong.float().argmax())
-            near = {0, row - 1, row, row + 1, length // 2, length - 1}
-            positions = sorted(near & {*positions})
-        ours, theirs = (_reach(each, run, positions) for each in (mine, other))
-    except Exception:
-        return ""
-    for wrong, words in (
-        (ours & ~theirs, "changes with token {}, which the reference hides there"),
-        (theirs & ~ours, "does not depend on token {}, as it does in the reference"),
-    ):
-        if wrong.any():
-            row, key = wrong.nonzero()[0].tolist()
-            count = int(wrong[row].sum())
-            more = f" (nor on {count - 1} more)" if count > 1 and "not" in words else ""
-            return f": output {row} {words.format(positions[key])}{more}"
+def changed_in_place(probe: Probe) -> str:
+    """Name the step that changes the input of a call."""
+    for step in _plain_steps(probe, probe.x()):
+        if step.in_place and f"{step.words}(".partition("(")[2].startswith("x"):
+            return f" by {step.words}, in {step.place}"
     return ""
 
 
-def _reach(probe: Probe, run: Run, positions: list[int]) -> Tensor:
-    """Return on which of these tokens each output of a call depends, (T, K)."""
-    columns = []
-    before = run(probe.fresh())
-    for position in positions:
-        changed = probe.fresh()
-        changed.changed_position = position
-        columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
-    least = probe.tolerance / 1e3 if len(columns[0]) > LONG else probe.tolerance
-    return torch.stack(columns, dim=-1) > least
+def capped_scores(probe: Probe, x: Tensor) -> float:
+    """Return the largest number of a softmax's input after a full tanh; 0 if none."""
+    steps = _plain_steps(probe, x)
+    full = [s.name == "tanh" and s.gives[0].most > 0.999 for s in steps]
+    after = steps[full.index(True) :] if True in full else []
+    most = (step.reads[0].most for step in after if step.name == "softmax")
+    return max(most, default=0.0)
+
+
+def find_suspects(probe: Probe) -> str:
+    """Name steps that mix tokens or texts where attention does not, two at most."""
+    return "; ".join([*dict.fromkeys(_suspects(_plain_steps(probe)))][:2])
+
+
+def _suspects(steps: list[Step]) -> Iterator[str]:
+    for step in steps:
+        if not (step.place and step.reads and step.gives and "x" in step.sources):
+            continue
+        shape, left = step.reads[0].shape, step.gives[0].shape
+        where = f"{step.words}, in {step.place}"
+        lost = [n for n in (_BATCH, _LENGTH) if n in shape and n not in left]
+        names = " and ".join({_BATCH: "texts", _LENGTH: "tokens"}[n] for n in lost)
+        if step.drops:
+            yield f"it drops {step.drops:.0%} in evaluation mode: {where}"
+        elif step.name in _MEANS and lost and shape.count(_LENGTH) < 2:
+            yield f"it takes the {step.name} over {names}: {where}"
+        elif step.name in _MOST and _BATCH in lost:
+            yield f"it takes the {step.name} over all {names}, not of each row: {where}"
+        elif step.name in _NORMS:
+            yield f"a norm over more than one token: {where}"
+        elif step.name == "softmax" and shape.count(_LENGTH) == 2:
+            axis = (step.axis if step.axis is not None else -1) % len(shape)
+            if axis != max(i for i, n in enumerate(shape) if n == _LENGTH):
+                queries = shape[axis] == _LENGTH
+                kind = "queries" if queries else "neither keys nor queries"
+                yield f"the softmax runs over axis {axis}, {kind}: {where}"
+
+
+def dropped_scores(probe: Probe) -> str:
+    """Name the step where dropout is taken of scores, before the softmax."""
+    dropped: dict[Any, Step] = {}
+    for step in _plain_steps(probe):
+        known = [dropped[read.key] for read in step.reads if read.key in dropped]
+        scores = step.reads and step.reads[0].shape.count(_LENGTH) == 2
+        if not scores or step.name in _PRODUCTS or not (known or step.drops):
+            continue
+        first = known[0] if known else step
+        if step.name in ("softmax", "exp"):
+            return f"{first.words}, in {first.place}"
+        for each in step.gives:
+            dropped[each.key] = first
+    return ""
+
+
+def positions_in(probe: Probe) -> str:
+    """Test what positions do where all tokens are equal.
+
+    Then scores of two tokens can depend on their positions alone: with relative ones,
+    on their distance.
+    """
+    unknown = NotApplicableError("no positions come from outside")
+    steps = _plain_steps(probe, probe.x()[:, :1].repeat(1, LENGTH, 1))
+    if rotates := any(step.name in _WAVES for step in steps):
+        _expect_values_still(steps)
+    inputs = (step.reads[0] for step in steps if step.name == "softmax")
+    square = next((it for it in inputs if it.shape[-2:] == (LENGTH, LENGTH)), None)
+    if square is None or probe.equal_rows > probe.tolerance:
+        raise unknown
+    scores = square.numbers.view(square.shape)
+    hidden = square.fills.view(square.shape) != 0
+    size = scores.abs().max().clamp(min=1e-3)
+    low, high = (scores.masked_fill(hidden, end) for end in (torch.inf, -torch.inf))
+    if float((high.amax((-1, -2)) - low.amin((-1, -2))).max()) <= 1e-4 * size:
+        raise unknown
+    either = hidden[..., 1:, 1:] | hidden[..., :-1, :-1]
+    moved = (scores[..., 1:, 1:] - scores[..., :-1, :-1]).abs().masked_fill(either, 0)
+    if (change := float(moved.max() / size)) <= 1e-4:
+        return "positions count inside: scores of equal tokens, by distance alone"
+    if not rotates:
+        raise unknown
+    words = "positions count, not distances alone: scores of equal tokens change along"
+    raise FaultError(f"{words} a diagonal, by {change:.2f}")
+
+
+def positions_restart(probe: Probe, run: Run) -> bool:
+    """Return whether the calls of a run compute the same sines, one after the other."""
+    waves: dict[int, set[Any]] = {}
+    for step in _steps(probe, run):
+        if step.name in _WAVES:
+            values = [tuple(each.numbers.tolist()) for each in step.gives]
+            waves.setdefault(step.call, set()).update(values)
+    return len(waves) > 1 and waves[max(waves)] == waves[min(waves)]
+
+
+def _expect_values_still(steps: list[Step]) -> None:
+    """Name the line where values are rotated by sines and cosines of positions."""
+    rotated, weights = set[Any](), set[Any]()
+    for step in steps:
+        keys = [read.key for read in step.reads]
+        if step.name in _PRODUCTS:
+            others = [key for key in keys if key not in weights]
+            if len(others) < len(keys) and rotated & {*others}:
+                words = f"values carry positions, too: RoPE turns them, in {step.place}"
+                raise FaultError(words)
+            continue
+        if step.name == "softmax" or weights & {*keys}:
+            weights |= {each.key for each in step.gives}
+        elif step.name in _WAVES or rotated & {*keys}:
+            rotated |= {each.key for each in step.gives}

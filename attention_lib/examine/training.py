@@ -1,24 +1,31 @@
 """Probes of training: what dropout does, what only shows there, and gradients.
 
 Two runs with one seed drop the same, so that what an output depends on shows in
-training mode, too. Shapes: B batch, T length, M d_model.
+training mode, too.
 """
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.masking import expect_no_leak
-from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart, size
 from attention_lib.examine.probe import BATCH, LENGTH, Probe
-from attention_lib.examine.trace_smells import dropped_scores
+from attention_lib.examine.recorder import operations_of
+from attention_lib.examine.trace import dropped_scores
 from attention_lib.reproducibility import seeded
 
 _MUCH = 0.7  # a higher rate suggests that keep and drop probability were swapped
 _TEXTS = 400
+_STEPS = {
+    torch.float64: (1e-5, 1e-3, 2e-3, 1e-2, 2e-2),
+    torch.float32: (1e-3, 1e-2, 2e-2),
+}
+_ELSEWHERE = "one seed gives two results: its dropout draws from elsewhere"
+_OF_SCORES = "scores are dropped, not weights: "
 
 
 def probe_training(probe: Probe) -> str:
@@ -29,8 +36,7 @@ def probe_training(probe: Probe) -> str:
     trained.layer, trained.draw_seed = probe.copied(probe.dtype).train(), probe.seed
     first = trained.run_causal(x)
     if apart(trained.run_causal(x), first) > probe.tolerance:
-        words = "one seed gives two results: its dropout draws from elsewhere"
-        raise NotApplicableError(words)
+        raise NotApplicableError(_ELSEWHERE)
     _expect_hidden(trained, x, first)
     _expect_small_rates(probe, trained, x)
     if name := _untrained(probe, trained, x):
@@ -41,9 +47,8 @@ def probe_training(probe: Probe) -> str:
         probe.expect_same(first, probe.run_causal(x), words)
         return "as in evaluation mode; nothing is dropped"
     if where := dropped_scores(trained):
-        raise FaultError(f"scores are dropped, not weights: {where}")
-    same = probe.x()[:1].expand(BATCH, -1, -1).contiguous()
-    found = trained.run_causal(same)
+        raise FaultError(_OF_SCORES + where)
+    found = trained.run_causal(probe.x()[:1].expand(BATCH, -1, -1).contiguous())
     if apart(found[1:], found[:1].expand_as(found[1:])) <= probe.tolerance:
         raise FaultError("dropout drops the same in all texts of a batch")
     return _expect_mean(probe, trained)
@@ -53,8 +58,8 @@ def _expect_hidden(trained: Probe, x: Tensor, first: Tensor) -> None:
     """Test in training mode that other texts, the future and padding stay hidden."""
     changed = x.clone()
     changed[3] = trained.x(seed=2)[3]
-    found = trained.run_causal(changed)[:3]
-    trained.expect_same(found, first[:3], "changing text 3 changes others by {}")
+    words, found = "changing text 3 changes others by {}", trained.run_causal(changed)
+    trained.expect_same(found[:3], first[:3], words)
     if trained.causal_options or trained.is_causal:
         expect_no_leak(trained, trained.leaks(**trained.causal_options), "")
     if "mask" in trained.takes:
@@ -65,23 +70,24 @@ def _expect_hidden(trained: Probe, x: Tensor, first: Tensor) -> None:
 
 def _expect_small_rates(probe: Probe, trained: Probe, x: Tensor) -> None:
     """Test that the layer does not drop what it says that it keeps."""
+    words = "drops {:.0%}: is that what should be kept?"
     for name, part in probe.original.named_modules():
         if isinstance(part, nn.Dropout) and part.p > _MUCH:
-            raise FaultError(f"{name} drops {part.p:.0%}: is that what should be kept?")
+            raise FaultError(f"{name} {words.format(part.p)}")
     named = {
-        float(value)
+        value
         for part in probe.layer.modules()
         for name, value in vars(part).items()
         if isinstance(value, float) and 0 < value < 1
         if name in ("p", "rate") or "drop" in name
     }
-    seen = operations_of(lambda: trained.run_causal(x))
-    for rate in seen.drops:
-        near = any(abs(rate - each) < 1e-6 for each in named)
-        kept = any(abs(1 - rate - each) < 1e-6 for each in named)
-        if rate > _MUCH or (kept and not near):
-            words = f"dropout drops {rate:.0%}: is that what should be kept?"
-            raise FaultError(words)
+    for rate in operations_of(lambda: trained.run_causal(x)).drops:
+        drops, keeps = (
+            any(abs(share - each) < 1e-6 for each in named)
+            for share in (rate, 1 - rate)
+        )
+        if rate > _MUCH or (keeps and not drops):
+            raise FaultError(f"dropout {words.format(rate)}")
 
 
 def _untrained(probe: Probe, trained: Probe, x: Tensor) -> str:
@@ -92,11 +98,10 @@ def _untrained(probe: Probe, trained: Probe, x: Tensor) -> str:
         named = {"the input": start, **dict(each.layer.named_parameters())}
         named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
         with torch.enable_grad():
-            found = each.run_causal(start)
-            loss = (found * probe.x(seed=5)[..., :1]).sum()
-            if not loss.requires_grad:
-                return "" if each is probe else "any weight"
-            grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
+            loss = (each.run_causal(start) * probe.x(seed=5)[..., :1]).sum()
+        if not loss.requires_grad:
+            return "" if each is probe else "any weight"
+        grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
         pairs = zip(named, grads, strict=True)
         reached.append({n for n, g in pairs if g is not None and bool((g != 0).any())})
     return min(reached[0] - reached[1], default="")
@@ -115,8 +120,7 @@ def _expect_mean(probe: Probe, trained: Probe) -> str:
     if apart(without, zero) <= probe.tolerance:
         raise NotApplicableError("equal tokens give nothing")
     if apart(trained.run(x), without) <= probe.tolerance:
-        words = "scores are dropped, not weights: equal tokens show no dropout"
-        raise FaultError(words)
+        raise FaultError(f"{_OF_SCORES}equal tokens show no dropout")
     words = "hides as in evaluation mode; dropout"
     if apart(2 * probe.run(x / 2) - zero, without) > probe.tolerance:
         return f"{words} is not the last step"
@@ -140,10 +144,10 @@ def probe_trainable(probe: Probe) -> str:
         return f"all {len(weights)} weights can be trained"
     if len(frozen) == len(weights):
         raise NotApplicableError("all weights are frozen")
-    words = ", ".join(list(frozen)[:3]) + (", ..." if len(frozen) > 3 else "")
-    words = f"{len(frozen)} of {len(weights)} weights are frozen: {words}"
-    count = sum(p.numel() for p in frozen.values())
-    if 2 * count > sum(p.numel() for p in weights.values()):
+    names = ", ".join(list(frozen)[:3]) + (", ..." if len(frozen) > 3 else "")
+    words = f"{len(frozen)} of {len(weights)} weights are frozen: {names}"
+    count, total = (sum(p.numel() for p in it.values()) for it in (frozen, weights))
+    if 2 * count > total:
         words += "; they are most of its numbers, as in an adapted layer"
         raise NotApplicableError(words)
     raise FaultError(words)
@@ -166,30 +170,29 @@ def probe_gradients(probe: Probe) -> str:
         raise FaultError(f"it trains {strange}, which is no parameter of the layer")
     grads = torch.autograd.grad(loss, [*tensors.values()], allow_unused=True)
 
-    def loss_now() -> float:
-        return float((probe.run_causal(x) * factors).sum())
+    def slope(tensor: Tensor, step: float) -> float:
+        """Return how steep the loss is along a random way, by two small steps."""
+        ends, way = [], _way(tensor)
+        for factor in (1, -2):
+            tensor.add_(way, alpha=factor * step)
+            ends.append(float((probe.run_causal(x) * factors).sum()))
+        tensor.add_(way, alpha=step)
+        return (ends[0] - ends[1]) / (2 * step)
 
-    idle = {
-        name
-        for name, grad in zip(tensors, grads, strict=True)
-        if grad is None or (grad.ndim > 1 and float(grad.abs().max()) == 0)
-    }
+    pairs = dict(zip(tensors, grads, strict=True))
+    idle = {n for n, g in pairs.items() if g is None or (g.ndim > 1 and not g.any())}
     for name in weights:
-        if name in idle:
-            way = _way(weights[name])
-            if abs(_slope(loss_now, weights[name], way, 1e-3)) > 1e-6:
-                raise FaultError(f"{name} changes the output, and gets no gradient")
+        if name in idle and abs(slope(weights[name], 1e-3)) > 1e-6:
+            raise FaultError(f"{name} changes the output, and gets no gradient")
     slack = _slack(probe)
-    wide = probe.dtype == torch.float64
-    for (name, tensor), grad in zip(tensors.items(), grads, strict=True):
+    for name, grad in pairs.items():
         if grad is not None and not grad.isfinite().all():
             raise FaultError(f"the gradient of {name} is nan")
-        way = _way(tensor)
-        said = 0.0 if grad is None else float((grad * way).sum())
+        said = 0.0 if grad is None else float((grad * _way(grad)).sum())
         seen = []
-        for slope in _slopes(loss_now, tensor, way, wide=wide):
-            seen.append(slope)
-            if abs(slope - said) <= slack * max(abs(slope), abs(said), 1.0):
+        for shown in _slopes(partial(slope, tensors[name]), probe.dtype):
+            seen.append(shown)
+            if abs(shown - said) <= slack * max(abs(shown), abs(said), 1.0):
                 break
         else:
             words = f"the gradient says {said:.2f}, a small step shows {seen[0]:.2f}"
@@ -205,31 +208,17 @@ def _way(tensor: Tensor) -> Tensor:
     return torch.randn(tensor.shape, generator=seeded(7)).to(tensor)
 
 
-def _slopes(
-    loss: Callable[[], float], tensor: Tensor, way: Tensor, *, wide: bool
-) -> Iterator[float]:
+def _slopes(slope: Callable[[float], float], dtype: torch.dtype) -> Iterator[float]:
     """Try steps of several sizes: small ones meet rounding, large ones bend.
 
     From two of them follows a slope without most of the bend.
     """
     found = []
-    for step in (1e-5, 1e-3, 2e-3, 1e-2, 2e-2) if wide else (1e-3, 1e-2, 2e-2):
-        found.append(_slope(loss, tensor, way, step))
+    for step in _STEPS[dtype]:
+        found.append(slope(step))
         yield found[-1]
         if step in (2e-3, 2e-2):
             yield (4 * found[-2] - found[-1]) / 3
-
-
-def _slope(
-    loss: Callable[[], float], tensor: Tensor, way: Tensor, step: float
-) -> float:
-    """Return how steep the loss is along a way, by two small steps."""
-    tensor += step * way
-    up = loss()
-    tensor -= 2 * step * way
-    down = loss()
-    tensor += step * way
-    return (up - down) / (2 * step)
 
 
 def _slack(probe: Probe) -> float:
@@ -237,8 +226,7 @@ def _slack(probe: Probe) -> float:
 
     Many layers that are called in float64 compute the softmax or norms in float32.
     """
-    x = probe.x()
-    run = operations_of(lambda: probe.run_causal(x))
+    run = operations_of(partial(probe.run_causal, probe.x()))
     narrow = any(torch.float32 in types for types in run.types.values())
     return 0.1 if probe.dtype == torch.float32 else 0.02 if narrow else 5e-3
 

@@ -16,8 +16,6 @@ from attention_lib.masks import causal_mask
 from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
-from attention_lib.reproducibility import seeded
-from attention_lib.timing import count_flops, saved_bytes
 from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
 from tests.samples.faulty_layers import FAULTS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN_MASKS
@@ -474,19 +472,3 @@ def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
     assert len(report) == 2
     with pytest.raises(KeyError, match="no check 'cache' was run"):
         report["cache"]
-
-
-@pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa", "torch"])
-def test_counted_flops_are_those_of_the_formula(kind):
-    x = torch.randn(2, 10, 12)
-    wanted = 8 * 2 * 10 * 12**2 + 4 * 2 * 10**2 * 12
-    assert count_flops(make_mha(kind, 12, 3), x) == wanted
-    with torch.no_grad():
-        assert count_flops(make_mha(kind, 12, 3).eval(), x) == wanted
-
-
-@pytest.mark.parametrize(("kind", "square"), [("split", 3 * 10**2), ("sdpa", 3 * 10)])
-def test_saved_bytes_count_each_piece_of_memory_once(kind, square):
-    x = torch.randn(2, 10, 12, generator=seeded(0), requires_grad=True)
-    found = saved_bytes(make_mha(kind, 12, 3), x)
-    assert found == 2 * 4 * (4 * 10 * 12 + square)

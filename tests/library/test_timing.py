@@ -1,4 +1,4 @@
-"""Which kernel ran, and which way is faster: on a clock that only the calls move."""
+"""Kernels, times on a clock that only the calls move, FLOPs and saved bytes."""
 
 import os
 
@@ -7,7 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attention_lib.timing import Comparison, compare_times, kernels_of
+from attention_lib.mha_variants import make_mha
+from attention_lib.reproducibility import seeded
+from attention_lib.timing import (
+    Comparison,
+    compare_times,
+    count_flops,
+    kernels_of,
+    saved_bytes,
+)
 
 FOUR = torch.zeros(2, 3, 4, 8)
 
@@ -102,3 +110,19 @@ def test_a_comparison_reads_as_a_table():
         "a     1.00    1.00     1.00    0 of 3",
         "bb    0.50    0.25     2.00    2 of 3",
     ]
+
+
+@pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa", "torch"])
+def test_counted_flops_are_those_of_the_formula(kind):
+    x = torch.randn(2, 10, 12)
+    wanted = 8 * 2 * 10 * 12**2 + 4 * 2 * 10**2 * 12
+    assert count_flops(make_mha(kind, 12, 3), x) == wanted
+    with torch.no_grad():
+        assert count_flops(make_mha(kind, 12, 3).eval(), x) == wanted
+
+
+@pytest.mark.parametrize(("kind", "square"), [("split", 3 * 10**2), ("sdpa", 3 * 10)])
+def test_saved_bytes_count_each_piece_of_memory_once(kind, square):
+    x = torch.randn(2, 10, 12, generator=seeded(0), requires_grad=True)
+    found = saved_bytes(make_mha(kind, 12, 3), x)
+    assert found == 2 * 4 * (4 * 10 * 12 + square)
