@@ -7,6 +7,7 @@ import math
 import random
 import re
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from traceback import walk_tb
 
@@ -20,6 +21,13 @@ from attention_lib import training as t
 from attention_lib.mha_variants import make_mha
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.library.gguf_files import model_bytes
+
+# What the package does not import by itself.
+LATER = (
+    "course.museum examine export flash_attention hf_layers interpret launch parallel"
+)
+for later in f"{LATER} relative_attention stories timing toy".split():
+    import_module(f"attention_lib.{later}")
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
 PLACELESS = TinyLM(ModelConfig(7, 8, 4, 2, 1, positions="none"))
