@@ -38,7 +38,7 @@ NUMBERS = [
     "most_heads",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
-    *("flash_bytes", "both_caches", "window_layers", "state_length", "batch_steps"),
+    *("flash_piece", "both_caches", "window_layers", "state_length", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
 ]
