@@ -7,7 +7,7 @@ page's colours. Arrays may come from NumPy or torch, from any device.
 
 from attention_lib.plotting._figure import BookFigure
 from attention_lib.plotting.cells import show_cells
-from attention_lib.plotting.charts import show_bars, show_curves
+from attention_lib.plotting.charts import show_bars, show_curves, show_panels
 from attention_lib.plotting.maps import show_masks, show_weights
 from attention_lib.plotting.matrices import show_matrices
 
@@ -18,5 +18,6 @@ __all__ = [
     "show_curves",
     "show_masks",
     "show_matrices",
+    "show_panels",
     "show_weights",
 ]

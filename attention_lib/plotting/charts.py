@@ -72,6 +72,49 @@ def show_curves(
 
 
 @styled
+def show_panels(
+    x: Any, panels: Mapping[str, Mapping[str, Any]], *, xlabel: str, ylabel: str
+) -> BookFigure:
+    """Draw small charts of curves, two a row, each with its own y axis from 0 on.
+
+    Args:
+        x: (N,), the same for all.
+        panels: from titles to curves, which are from names to (N,) arrays; the same
+            names in each.
+        xlabel: the x axis in words, with its unit.
+        ylabel: the y axis in words, with its unit.
+
+    Raises:
+        ValueError: more curves in a panel than there are colours, or none; no panel.
+    """
+    if not panels:
+        raise ValueError("there must be at least one panel")
+    rows = -(-len(panels) // 2)
+    figure = BookFigure(figsize=(WIDTH, 0.8 + 1.6 * rows))
+    axes = figure.subplots(rows, 2, sharex=True, squeeze=False).flatten()
+    for ax, (title, curves) in zip(axes, panels.items(), strict=False):
+        _check_few(curves)
+        for index, (name, y) in enumerate(curves.items()):
+            colour, dash = COLOURS[index], DASHES[index]
+            ax.plot(as_array(x), as_array(y), color=colour, ls=dash, label=name)
+        ax.set(title=title)
+        ax.set_ylim(bottom=0)
+        ax.grid(axis="y", color=PALE)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for ax in axes[: len(panels)][-2:]:
+        ax.set_xlabel(xlabel)
+        ax.tick_params(labelbottom=True)
+    for ax in axes[: len(panels) : 2]:
+        ax.set_ylabel(ylabel)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, names, frameon=False, loc="outside upper center", ncols=len(names)
+    )
+    return figure
+
+
+@styled
 def show_bars(
     bars: Mapping[str, Any], labels: Sequence[Any], *, xlabel: str, ylabel: str
 ) -> BookFigure:

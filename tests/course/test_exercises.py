@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from attention_lib.course import exercises
 from attention_lib.course.exercises.exercise import Exercise, NumberExercise
@@ -37,10 +38,12 @@ NUMBERS = [
     "most_heads",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
-    *("flash_bytes", "both_caches", "window_layers", "state_length", "batch_steps"),
+    *("flash_piece", "both_caches", "window_layers", "state_length", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
 ]
+# Those whose answer is a dictionary of names.
+NAMES = ["causes"]
 # The checks of all chapters, by their names; those made of data among them.
 MODULES = {
     path.stem: import_module(f"attention_lib.course.exercises.{path.stem}")
@@ -53,10 +56,22 @@ BY_NAME = {
     if name.startswith("check_")
 }
 CHECKS = [*BY_NAME]
-FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
+FUNCTIONS = sorted({*CHECKS} - {*NUMBERS, *NAMES})
 # Those whose class is no layer.
 OBJECTS = ("cache", "delta_memory", "examiner", "graph", "lookup", "online_softmax")
 OBJECTS += ("ring_process", "rotary", "small_bug", "small_server")
+# Of those made of data, layers, and functions that return one array of fractions.
+EXERCISES = [name for name in CHECKS if isinstance(BY_NAME[name], Exercise)]
+LAYERS = [
+    name
+    for name in EXERCISES
+    if isinstance(kind := BY_NAME[name].made(), type) and issubclass(kind, nn.Module)
+]
+ARRAYS = ["softmax", "attention", "linear", "head", "pruned"]
+ARRAYS += ["multi_head", "positions", "position_table", "layer_norm", "pre_norm"]
+ARRAYS += ["top_k", "pair_layout", "to_groups", "grouped_decode", "sink_weights"]
+ARRAYS += ["absorbed", "join_softmaxes", "mended_weights", "attend_joined", "min_p"]
+ARRAYS += ["whole_gradient", "duplicate_score", "without_head", "q4_0"]
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [
     ("ch03", "leak_finder", True),
@@ -154,6 +169,18 @@ def test_check_names_each_mistake(name):
 def test_check_passes_all_that_is_right(name):
     for case in cases("RIGHT", name=name):
         assert of_right(*case).passed is True, (case, of_right(*case))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_passes_what_is_right_in_the_other_number_type(name):
+    for file, _, index in cases("RIGHT", name=name):
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64 if file in SINGLE else torch.float32)
+        try:
+            verdict = check(name, ANSWERS[file]["RIGHT"][name][index])
+        finally:
+            torch.set_default_dtype(usual)
+        assert verdict.passed is True, (file, index, verdict)
 
 
 @pytest.mark.parametrize("case", SILENT)
@@ -260,8 +287,46 @@ def test_check_catches_an_exception(name):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_check_is_ready_for_whatever_comes(name):
     assert "Give the function itself, not a result (int)" in check(name, 3).message
-    for came in [(1, 2), np.eye(2), [[]]]:
+    strange = np.array("x"), 10**400, torch.zeros(2, 2, dtype=torch.complex64)
+    for came in [(1, 2), np.eye(2), [[]], *strange]:
         assert check(name, lambda *inputs, came=came: came).passed is False
+
+
+def then_nan(right, count):
+    """An answer that is right that many times, and then all NaN."""
+    calls = iter(range(10_000))
+
+    def answer(*inputs):
+        came = right(*inputs)
+        return came if next(calls) < count else came * torch.nan
+
+    return answer
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("count", range(4))
+def test_check_says_of_nan_that_it_is_nan(name, count):
+    verdict = check(name, then_nan(BY_NAME[name].made(), count))
+    about = "NaN or infinity|overflow|0 is divided by 0"
+    assert verdict.passed or re.search(about, verdict.message), verdict
+
+
+def giving(layer, dtype):
+    """The layer, with its output in a number type."""
+
+    class Giving(layer):
+        def forward(self, *given, **options):
+            return super().forward(*given, **options).to(dtype)
+
+    return Giving
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_check_of_a_layer_takes_single_precision_and_no_complex_numbers(name):
+    layer = BY_NAME[name].made()
+    assert check(name, giving(layer, torch.float32)).passed
+    words = "does not hold plain numbers"
+    assert words in check(name, giving(layer, torch.complex64)).message
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -21,6 +21,7 @@ from attention_lib.plotting import (
     show_curves,
     show_masks,
     show_matrices,
+    show_panels,
     show_weights,
 )
 from attention_lib.plotting._contents import contents
@@ -207,6 +208,24 @@ def test_show_curves_start_at_zero_unless_below(least, from_zero):
     assert (ax.get_ylim()[0] == 0) == from_zero
 
 
+def panels(count):
+    some = {f"run {i}": CURVES for i in range(count)}
+    return show_panels([1, 2, 4], some, xlabel="step", ylabel="loss")
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_show_panels_label_outer_axes_and_have_one_legend(count):
+    figure = panels(count)
+    assert [ax.get_title() for ax in figure.axes] == [f"run {i}" for i in range(count)]
+    last = [ax.get_xlabel() for ax in figure.axes][-2:]
+    assert last == ["step"] * min(count, 2)
+    labelled = [bool(ax.get_ylabel()) for ax in figure.axes]
+    assert labelled == [i % 2 == 0 for i in range(count)]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
+    assert all(ax.get_ylim()[0] == 0 for ax in figure.axes)
+
+
 @pytest.mark.parametrize(("word", "slant"), [("a", 0), ("because", 45)])
 def test_show_bars_slants_words_that_would_touch(word, slant):
     figure = show_bars({"x": range(11)}, [word] * 11, xlabel="word", ylabel="nats")
@@ -236,6 +255,10 @@ def test_charts_refuse_more_series_than_can_be_told_apart(count):
         show_curves([1, 2], series, xlabel="x", ylabel="y")
     with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
         show_bars(series, [1, 2], xlabel="x", ylabel="y")
+    with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
+        show_panels([1, 2], {"a": series}, xlabel="x", ylabel="y")
+    with pytest.raises(ValueError, match="at least one panel"):
+        show_panels([1, 2], {}, xlabel="x", ylabel="y")
 
 
 NAMES = {f"a curve with a long name, {i}": [i, 2.0] for i in range(5)}
@@ -248,6 +271,8 @@ LAYOUTS = {
     "words": lambda: show_matrices({"s": WEIGHTS}, words={"s": (ROWS, COLUMNS)}),
     "wide": lambda: show_matrices({"m": np.ones((2, 16)), "n": np.eye(7)}, columns=2),
     "curves": lambda: show_curves([1, 2, 3], CURVES, xlabel="x", ylabel="y"),
+    "panels": lambda: panels(6),
+    "three panels": lambda: panels(3),
     "long names": lambda: show_curves([1, 2], NAMES, xlabel="x", ylabel="y"),
     "many words": lambda: show_bars(*MANY, xlabel="word", ylabel="nats"),
 }

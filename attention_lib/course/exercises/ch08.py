@@ -1,14 +1,17 @@
-"""Exercises of chapter 8: loss, top-k, schedule, a training loop and generation."""
+"""Exercises of chapter 8: curves, top-k, schedule, a training loop and generation."""
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attention_lib.course.exercises.curves import CAUSES
 from attention_lib.course.exercises.exercise import Exercise, slip
 from attention_lib.course.exercises.verdict import (
+    CHANGED,
     NOT_YET,
     Mistakes,
     Verdict,
@@ -18,89 +21,63 @@ from attention_lib.reproducibility import seeded
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import next_token_loss
 
-MEAN = "surprise[real].mean()"
-CUT = "logits[:, :-1].log_softmax(dim=-1)"
-LOGITS = "logits[:, :-1]"
-REAL = "(torch.arange(1, token_ids.shape[1]) < lengths[:, None])"
-TARGETS = "token_ids[:, 1:]"
-PADDED = "lengths.min() < token_ids.shape[1]"
-NO_LOGARITHM = "The logarithm is missing."
-NO_P = "The scores are no probabilities yet."
-check_next_token_loss = Exercise(
-    solution="""
-def my_loss(logits, token_ids, lengths):
-    log_p = logits[:, :-1].log_softmax(dim=-1)
-    targets = token_ids[:, 1:]
-    surprise = -log_p.gather(-1, targets[:, :, None])[:, :, 0]
-    real = torch.arange(1, token_ids.shape[1]) < lengths[:, None]
-    return surprise[real].mean()
-""",
-    cases=[
-        (([5, 5, 5],), ""),
-        (([5, 2, 4],), "This is right without padding. For texts of 5, 2 and 4 "
-         "tokens:"),
-    ],
-    inputs=lambda lengths: (
-        2 * torch.randn(3, 5, 7, generator=seeded(0)),
-        torch.tensor([[4, 0, 6, 2, 5], [3, 1, 0, 0, 0], [1, 5, 0, 3, 0]]),
-        torch.tensor(lengths),
-    ),
-    slips=[
-        # What shows where texts are padded.
-        slip("padding is counted: use the lengths.", "[real]", ""),
-        slip("one padding token per text is counted: the mask must be shifted with the "
-             "targets.", "arange(1, token_ids.shape[1])", "arange(targets.shape[1])"),
-        slip("the last real target of each text is lost.",
-             "< lengths[:, None]", f"< lengths[:, None] - 1 * ({PADDED})"),
-        slip("only padding is counted: the mask is the wrong way round.",
-             "[real]", f"[~real if {PADDED} else real]"),
-        slip("this is a mean of the texts' means: every target counts the same.",
-             MEAN, "((surprise * real).sum(1) / real.sum(1)).mean()"),
-        slip("padding adds nothing, but is counted in the number that you divide by.",
-             MEAN, "(surprise * real).mean()"),
-        slip("scores of padding are set to 0, and still counted: leave them out.",
-             CUT, f"({LOGITS} * {REAL}[..., None]).log_softmax(dim=-1)",
-             MEAN, "surprise.sum() / real.sum()"),
-        # What shows where no text is padded, too.
-        slip("Nothing is shifted: each token is its own target.",
-             LOGITS, "logits", TARGETS, "token_ids", "arange(1,", "arange(0,"),
-        slip("The targets are shifted twice: these are two tokens later.",
-             LOGITS, "logits[:, :-2]", TARGETS, "token_ids[:, 2:]",
-             "arange(1,", "arange(2,"),
-        slip("The targets are shifted the wrong way: these are the tokens before.",
-             LOGITS, "logits[:, 1:]", TARGETS, "token_ids[:, :-1]"),
-        slip("The last token is asked for the first one of its text: it has no target.",
-             LOGITS, "logits", TARGETS, "token_ids.roll(-1, 1)", "[real]", ""),
-        slip("That is the sum: divide by the number of targets.", ".mean()", ".sum()"),
-        slip("That is a loss per text: a loss per target is wanted.",
-             MEAN, "surprise[real].sum() / len(lengths)"),
-        slip("That is the sum over the texts: divide by the number of all targets.",
-             MEAN, "(surprise * real).sum(0).mean()"),
-        slip("This divides by the number of tokens: the first ones are no targets.",
-             MEAN, "surprise[real].sum() / lengths.sum()"),
-        slip("These are the losses of all tokens: take their mean.", MEAN, "surprise"),
-        slip("The sign is wrong: a loss is never below 0.", "-log_p", "log_p"),
-        slip("These are bits, not nats: take ln.", MEAN, f"{MEAN} / math.log(2)"),
-        slip("e to the loss of each token: leave the logarithm.",
-             MEAN, "surprise[real].exp().mean()"),
-        slip("That is the perplexity, e to the loss.", MEAN, f"{MEAN}.exp()"),
-        slip(NO_LOGARITHM, "log_softmax", "softmax"),
-        slip(NO_LOGARITHM, "log_softmax", "softmax", "-log_p", "log_p"),
-        slip("Take the logarithm first, then the mean.",
-             MEAN, "-(-surprise[real]).exp().mean().log()"),
-        slip(NO_P, ".log_softmax(dim=-1)", ""),
-        slip(NO_P, ".log_softmax(dim=-1)", "", "-log_p", "log_p"),
-        slip("The softmax runs over the positions: it must run over the vocabulary.",
-             CUT, "logits.log_softmax(dim=1)[:, :-1]"),
-        slip("The softmax runs over the texts: it must run over the vocabulary.",
-             CUT, "logits.log_softmax(dim=0)[:, :-1]"),
-        slip("The id 0 is skipped, but it is a real token, too: ask the lengths.",
-             "[real]", "[targets != 0]"),
-        slip("The reshape mixes positions and vocabulary: see which axis comes last.",
-             LOGITS, "logits[:, :-1].mT.reshape(3, 4, -1)"),
-    ],
-    praise="This is the mean over the real targets, each shifted once.",
-)  # fmt: skip
+# How a run with each cause looks.
+_LOOKS = {
+    "double shift": "After a double shift, the training loss looks healthy, but the "
+    "held-out loss, measured with the right shift, rises far above ln V.",
+    "few texts": "With few texts, the training loss falls below the floor, and the "
+    "held-out loss soon rises.",
+    "healthy": "In a healthy run, both losses fall together and stay above the floor.",
+    "high rate": "A rate that is too high does harm in the first steps: the loss rises "
+    "at once.",
+    "leak": "With a leak, both losses fall below the floor.",
+    "no zero_grad": "Without zero_grad, a run begins well, and then becomes worse "
+    "little by little, because old gradients add up.",
+    "softmax first": "With a softmax before the loss, both losses stay between 3 and "
+    "ln V.",
+    "sorted texts": "With sorted texts, the training loss jumps whenever a new kind of "
+    "text begins.",
+    "wild batch": "A wild batch breaks a good run at a single step: until then, the "
+    "losses are healthy.",
+}
+# What is odd in each run.
+_ODD = {
+    "A": "Here the training loss jumps up again and again.",
+    "B": "Here the losses move apart: which of them is below the floor?",
+    "C": "Here the loss rises before it has ever fallen.",
+    "D": "Here no loss rises, and both end below the floor.",
+    "E": "Here the losses fall, turn, and rise further and further.",
+    "F": "Here the losses are healthy for half of the run.",
+}
+
+
+def check_causes(answer: object) -> Verdict:
+    """Judge the causes that a reader names for the recorded runs; never raise."""
+    if answer is None or answer is ...:
+        return NOT_YET
+    if isinstance(answer, list | tuple) and len(answer) == len(CAUSES):
+        answer = dict(zip(CAUSES, answer, strict=True))
+    if not isinstance(answer, dict) or {*answer} != {*CAUSES}:
+        words = "The answer is a dictionary: from each letter, A to F, to a cause."
+        return Verdict(False, words)
+    named = {
+        run: answer[run]
+        for run in CAUSES
+        if answer[run] is not None and answer[run] is not ...
+    }
+    if not named:
+        return NOT_YET
+    for letter, name in named.items():
+        cause = " ".join(str(name).lower().split())
+        if cause not in _LOOKS:
+            return Verdict(False, f"Run {letter}: “{name}” is none of the nine names.")
+        if cause != CAUSES[letter]:
+            words = f"Run {letter} is not “{cause}”. {_LOOKS[cause]} {_ODD[letter]}"
+            return Verdict(False, words)
+    if missing := [letter for letter in CAUSES if letter not in named]:
+        return Verdict(False, f"Right so far. Run {missing[0]} has no cause yet.")
+    return Verdict(True, "Each cause has left its own trace in the two losses.")
+
 
 KEPT = "logits.masked_fill(logits < lowest, -torch.inf)"
 PROBABILITIES = f"{KEPT}.softmax(dim=-1)"
@@ -195,7 +172,9 @@ def _shares(answer: Any, warmup: int, steps: int) -> Any:
         if isinstance(came, bool) or not isinstance(came, int | float):
             kind = type(came).__name__
             return Verdict(False, f"Your function returns a {kind}, not a number.")
-        shares.append(float(came))
+        with suppress(OverflowError):  # an int may be too large
+            came = float(came)
+        shares.append(came if isinstance(came, float) else math.inf)
     return np.array(shares)
 
 
@@ -296,17 +275,22 @@ def _wrong_losses(came: Any, right: list[float], mistakes: Mistakes) -> str:
 def _trained(
     loop: Any, long: bool, modes: list[bool] | None = None
 ) -> tuple[Any, list[Tensor]]:
-    """Return what a loop gives, and the weights after it."""
+    """Return what a loop gives, and the weights after it; it must leave its batches."""
     model, seen = _small_model(long), [] if modes is None else modes
     model.register_forward_pre_hook(lambda part, _: seen.append(part.training))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
-    came = run(loop, model.eval(), optimizer, _batches())
+    batches = _batches()
+    came = run(loop, model.eval(), optimizer, batches)
+    if any(
+        not torch.equal(a[0], b[0]) for a, b in zip(batches, _batches(), strict=True)
+    ):
+        came = Verdict(False, CHANGED)
     return came, [weight.detach().clone() for weight in model.parameters()]
 
 
 def _other_than_losses(came: Any, count: int) -> str:
     """Say what was returned if it is not a list of losses, one per batch."""
-    if not isinstance(came, list | tuple | np.ndarray | Tensor):
+    if not isinstance(came, list | tuple | np.ndarray | Tensor) or np.ndim(came) == 0:
         return f"Your function returns a {type(came).__name__}, not a list of losses."
     if isinstance(came, Tensor) or any(isinstance(loss, Tensor) for loss in came):
         return "Your losses are tensors: plain numbers are asked for."

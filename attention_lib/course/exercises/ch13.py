@@ -72,7 +72,8 @@ def sink_weights(scores, sinks):
         slip("This multiplies each row by a number that does not depend on the scores.",
              WEIGHTS, "scores.softmax(dim=-1) * column.sigmoid()"),
         slip("The exponentials overflow: shift scores and sink by the largest of them "
-             "first.", WEIGHTS, f"scores.exp() / ({TOTAL} + column.exp())"),
+             "first.", WEIGHTS, f"scores.exp() / ({TOTAL} + column.exp())",
+             overflows=True),
         slip("The sink itself is added to the sum: its exponential belongs there.",
              WEIGHTS, f"scores.exp() / ({TOTAL} + column)"),
         slip("A sink of 0 for all heads: use those given.",

@@ -1,4 +1,4 @@
-"""Exercises of chapter 16: bytes that move, halves joined, a softmax over pieces."""
+"""Exercises of chapter 16: the size of a piece, halves joined, softmax over pieces."""
 
 from typing import Any
 
@@ -14,29 +14,32 @@ from attention_lib.course.exercises.exercise import (
 from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.reproducibility import seeded
 
-ONE = 2 * 8192 * 128  # the bytes of all queries
-check_flash_bytes = NumberExercise(
+check_flash_piece = NumberExercise(
     solution="""
-my_bytes = 2 * (2 * 8192 * 128 + 8192 // 256 * 2 * 8192 * 128)
+plain = 4 * 8192 * (128 + 8192)  # numbers, step by step
+once = 2 * 8192 * 128  # queries and result, or keys and values
+passes = plain // 10 // once - 1
+my_queries = -(-8192 // passes)  # rounded up
 """,
     mistakes=[
-        (ONE * 4, "Keys and values are read once for each piece of queries."),
-        (ONE * 128, "Queries and result move once, not in each pass."),
-        (ONE * 64, "Queries are read and the result is written, too."),
-        (ONE * 65, "Both move once: the queries in, the result out."),
-        (ONE * 34, "Each pass reads keys and values, both."),
-        (ONE * 514, "256 is the size of a piece: how many are there?"),
-        (ONE * (2 + 2 * 8192), "A pass serves a whole piece of queries, not one."),
-        (ONE * 4 + 8 * 8192**2, "That is the count step by step: in tiles, no score "
-         "moves."),
-        (ONE * 33, "Each number takes 2 bytes."),
-        (ONE * 132, "Each number takes 2 bytes, not 4."),
-        (ONE * 66 // 128, "Each query, key and value has 128 numbers."),
-        (ONE * 66 / 2**10, "Right in KiB: the question is for bytes."),
-        (ONE * 66 / 2**20, "Right in MiB: the question is for bytes."),
+        (682, "Twelve pieces of 682 leave eight queries, which need one more pass."),
+        (8192 / 12, "The passes are right: a piece holds whole queries, so round up."),
+        (12, "That is how many passes may be made: how many queries does each hold?"),
+        (13, "Queries and result move once, which is as much as a pass: how many "
+         "passes are left, and how large is each piece?"),
+        (631, "Queries and result move, too: as much as one pass."),
+        (8192 / 13, "Queries and result move, too: as much as one pass."),
+        (745, "Step by step, queries, keys, values and result move, too."),
+        (1639, "Step by step, scores and weights are both written and read: 4 T · T."),
+        (342, "Each pass reads keys and values, both."),
+        (820, "A tenth of the text is no tenth of the numbers: count those that move."),
+        (1024, "That is enough, but fewer do: it need not be a power of two."),
+        (128, "That is the width of the head."),
+        (8192, "That is one pass for all: smaller pieces do."),
     ],
-    praise="32 passes over keys and values: 66 times the bytes of the queries.",
-    otherwise="Not that many: what moves once, and what moves in each of the passes?",
+    praise="Twelve passes, and queries and result, move exactly a tenth.",
+    otherwise="Not that many: write down the numbers that move step by step, and those "
+    "that move in each pass.",
 )  # fmt: skip
 
 

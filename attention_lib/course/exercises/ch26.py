@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.verdict import Stop
 from attention_lib.reproducibility import seeded
 
 
@@ -54,6 +55,9 @@ def _cropped(answer: Any, layers: Any, length: int) -> Any:
     kept = answer(layers, length)
     if not isinstance(kept, dict):
         return kept
+    shapes = {tuple(part.shape[:-2]) for it in kept.values() for part in it}
+    if shapes - {(2,)}:
+        raise Stop("Keys and values keep three axes: heads, tokens, numbers.")
     return torch.cat([part.flatten() for it in sorted(kept) for part in kept[it]])
 
 

@@ -21,6 +21,7 @@ from attention_lib.course.exercises.verdict import (
     Stop,
     Verdict,
     after,
+    is_nan,
     judge,
     judge_number,
     make_layer,
@@ -34,15 +35,21 @@ Case = tuple[tuple[Any, ...], str]
 
 @dataclass(frozen=True)
 class Slip:
-    """A usual mistake: what to say of it, and the pieces that it replaces."""
+    """A usual mistake: what to say of it, and the pieces that it replaces.
+
+    Attributes:
+        overflows: whether the message is about NaN. Any other slip is not compared
+            where it gives nothing but NaN: too many mistakes do.
+    """
 
     message: str
     pieces: tuple[str, ...]
+    overflows: bool = False
 
 
-def slip(message: str, *pieces: str) -> Slip:
+def slip(message: str, *pieces: str, overflows: bool = False) -> Slip:
     """Return the slip that replaces pieces of the solution: old, new, old, new, …"""
-    return Slip(message, pieces)
+    return Slip(message, pieces, overflows)
 
 
 def _call(answer: Any, *given: Any) -> Any:
@@ -135,11 +142,14 @@ class Exercise:
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
-        for slipped, message in self.mistakes:
+        for (slipped, message), one in zip(self.mistakes, self.slips, strict=True):
             with suppress(Exception), np.errstate(all="ignore"):
                 result = use(slipped)
-                if not isinstance(result, Verdict):
-                    yield result, message
+                if isinstance(result, Verdict) or (
+                    is_nan(result) and not one.overflows
+                ):
+                    continue
+                yield result, message
 
 
 def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
@@ -267,7 +277,7 @@ def _detached(layer: nn.Module) -> Callable[..., Any]:
 def _no_gradient(layer: nn.Module, given: tuple[Any, ...]) -> Verdict | None:
     """Say which parameter no gradient reaches, where the numbers are right."""
     output = layer.forward(*given)
-    if output.requires_grad:
+    if output.requires_grad and output.is_floating_point():
         output.sum().backward()
     for name, weight in layer.named_parameters():
         if weight.grad is None:

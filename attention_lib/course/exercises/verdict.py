@@ -22,6 +22,7 @@ from attention_lib.course.language import in_words
 # What a mistake gives, and what to say of it.
 Mistakes = Iterable[tuple[Any, str]]
 
+CHANGED = "Your code changes its input: work on a copy."
 _KINDS = {"Tensor": "torch tensor", "ndarray": "NumPy array"}
 _TOLERANCE = 1e-4, 1e-5  # relative, absolute: float32 is enough
 # What comes of an array that holds no numbers.
@@ -86,9 +87,8 @@ def judge(
     if isinstance(came, Verdict):
         wrong: Verdict | None = came
     elif changed:
-        words = "Your code changes its input: work on a copy."
-        wrong = _compare(came, right, mistakes, lambda _: words)
-        wrong = wrong or Verdict(False, f"The result is right. {words}")
+        wrong = _compare(came, right, mistakes, lambda _: CHANGED)
+        wrong = wrong or Verdict(False, f"The result is right. {CHANGED}")
     else:
         wrong = _compare(came, right, mistakes, otherwise)
     return wrong and after(so_far, wrong)
@@ -265,6 +265,14 @@ def _same(came: Any, wanted: Any) -> bool:
     return np.allclose(a, b, *_TOLERANCE, equal_nan=True)
 
 
+def is_nan(came: Any) -> bool:
+    """Return whether an array holds numbers, and all of them are NaN."""
+    if not isinstance(came, Tensor | np.ndarray):
+        return False
+    numbers = _numbers(came)
+    return numbers.size > 0 and bool(np.isnan(numbers).all())
+
+
 def _unchanged(now: Any, before: Any) -> bool:
     if isinstance(now, dict):
         return _unchanged([*now.items()], [*before.items()])
@@ -277,6 +285,12 @@ def _unchanged(now: Any, before: Any) -> bool:
 
 
 def _numbers(array: Any) -> np.ndarray:
-    """Return the content of any array, as booleans or in float64."""
+    """Return the content of any array, as booleans or in float64.
+
+    Raises:
+        TypeError: it holds complex numbers.
+    """
     content = np.asarray(array.tolist() if isinstance(array, Tensor) else array)
+    if np.iscomplexobj(content):
+        raise TypeError(type(array))
     return content if content.dtype == bool else content.astype(float)

@@ -1,6 +1,7 @@
 """The checks of chapter 8: each usual mistake is made, and must be named."""
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import torch
@@ -9,27 +10,30 @@ import torch.nn.functional as F
 from attention_lib.course.exercises.ch08 import (
     DOWN,
     KEPT,
-    MEAN,
     PROBABILITIES,
     STEP,
     UP,
     ZERO,
     check_generate,
-    check_next_token_loss,
     check_schedule,
     check_top_k,
     check_training_loop,
 )
+from attention_lib.course.exercises.curves import CAUSES
 from attention_lib.training import next_token_loss, train_step, warmup_cosine
 from tests.answers import solution
-from tests.loops import loss_by_loops
+from tests.course.odd_runs import CAUSES as ALL
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-loss, kept, share = check_next_token_loss.made, check_top_k.made, check_schedule.made
-generate = check_generate.made
+kept, share, generate = check_top_k.made, check_schedule.made, check_generate.made
 # What is above the best one that is cut: with ties that is too little.
 above_the_next = kept("(k)", "(k + 1)", "< lowest", "<= lowest")
+
+
+def causes(**others):
+    """The right answer, with other causes for some runs."""
+    return CAUSES | others
 
 
 def loss_by_ignored_targets(logits, token_ids, lengths):
@@ -111,6 +115,8 @@ MISTAKES = {
         (loop("in batches", "in batches[::-1]"), "The first loss must be"),
         (lambda model, optimizer, batches: [], "There are 4 batches"),
         (loop(STEP, 2 * STEP), "a later one is not"),
+        (loop("return losses", "token_ids += 1\n    return losses"), "changes its inp"),
+        (lambda *_: np.array("x"), "Your function returns a ndarray, not a list"),
         (no_last_step, "The losses are right, the weights afterwards are not"),
     ],
     "generate": [
@@ -123,10 +129,25 @@ MISTAKES = {
         (generate("return", "if context_len > 4: return"), "it: your code gives nothi"),
         (generate("return token_ids", "return token_ids.tolist()"), "returns a list"),
     ],
-    "next_token_loss": [
-        (loss("return", "targets[~real] = -1\n    return"), "changes its inp"),
-        (loss("return", "if lengths.min() == 5: return"), "your code gives noth"),
-        (loss("mean()", "mean().item()"), "it must be a torch tens"),
+    "causes": [
+        *(
+            (causes(**{run: name}), f"Run {run} is not “{name}”.")
+            for run in CAUSES
+            for name in ALL
+            if name != CAUSES[run]
+        ),
+        (causes(A="healthy"), "stay above the floor. Here the training loss jumps up"),
+        (causes(B="leak"), "With a leak, both losses fall"),
+        (causes(C="sorted"), "Run C: “sorted” is none of the nine names."),
+        (causes(D=4), "Run D: “4” is none of"),
+        (causes(E=np.zeros(2)), "Run E: “[0. 0.]” is none of"),
+        (causes(F=...), "Right so far. Run F has no cause yet."),
+        (causes(A=None), "Right so far. Run A has no cause yet."),
+        (causes(A=..., B="leak"), "Run B is not “leak”."),
+        ([*CAUSES.values()][:5], "The answer is a dictionary"),
+        ([*CAUSES.values()][::-1], "Run A is not “wild batch”."),
+        ("sorted texts", "The answer is a dictionary"),
+        ({1: "leak"}, "The answer is a dictionary"),
     ],
     "top_k": [
         (kept("(k)", "(3)"), "right for the best 3 of 5. For the best 1"),
@@ -137,6 +158,7 @@ MISTAKES = {
         (share(UP, "(step + 2) / (warmup + 2)"), "Step 0 is not"),
         (share(UP, f"({UP}) ** 2"), "Step 0 is not"),
         (lambda *_: 0.5, "Step 0 is not right: you give 0.500"),
+        (lambda *_: 10**400, "Step 0 is not right: you give inf"),
         (lambda *_: math.nan, "Step 0 is not right: you give nan"),
         (
             lambda s, w, n: min((s + 1) / w, share()(s, w, n)),
@@ -205,16 +227,18 @@ RIGHT = {
         generate(")[:, -1]", ")", BEST, "argmax(-1)[:, -1:]"),
         generate(BEST, "softmax(-1).sort().indices[:, -1:]"),
     ],
-    "next_token_loss": [
-        next_token_loss,
-        loss_by_loops,
-        loss_by_ignored_targets,
-        loss(MEAN, "(surprise * real).sum() / (lengths - 1).sum()"),
-        loss(MEAN, "surprise.masked_select(real).mean()"),
-        loss(MEAN, "(surprise * real).sum() / real.sum()"),
-        loss(MEAN, "surprise.where(real, torch.nan).nanmean()"),
-        loss(MEAN, "surprise[(torch.arange(1, 5) - lengths[:, None]) < 0].mean()"),
-        loss(MEAN, "surprise[real].mean().double().float()"),
+    "causes": [
+        causes(),
+        dict(reversed(causes().items())),
+        [*CAUSES.values()],
+        (*CAUSES.values(),),
+        {run: cause.upper() for run, cause in CAUSES.items()},
+        {run: cause.title() for run, cause in CAUSES.items()},
+        {run: f" {cause} " for run, cause in CAUSES.items()},
+        {run: cause.replace(" ", "  ") for run, cause in CAUSES.items()},
+        {run: np.str_(cause) for run, cause in CAUSES.items()},
+        defaultdict(str, CAUSES),
+        causes(D="Leak"),
     ],
     "top_k": [
         top_k_by_scatter,

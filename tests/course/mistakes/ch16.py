@@ -64,7 +64,7 @@ class OneLogarithm:
 
 
 RIGHT = {
-    "flash_bytes": [ch16.ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
+    "flash_piece": [683, *as_numbers(683), 683.001],
     "join_softmaxes": [
         join(ch16.MIXED,
              "share_a[:, None] * result_a + (1 - share_a)[:, None] * result_b"),
@@ -93,7 +93,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "flash_bytes": [(ch16.ONE * 50, "what moves once")],
+    "flash_piece": [(700, "write down the numbers"), (683.5, "write down")],
     "join_softmaxes": [
         (join(ch16.SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
               "for x in (log_sum_a, log_sum_b))"), "For large ones"),

@@ -188,6 +188,8 @@ MISTAKES = {
         (crop(KEY, "key[:, : length + 1]"), "The shape must be (72,)"),
         (crop(KEY, "key[..., :length]"), "The shape must be (72,)"),
         (lambda layers, length: layers, "The first axis is the head"),
+        (crop(KEY, "key[:, :length].flatten()"), "Keys and values keep three axes"),
+        (crop(KEY, "key[None, :, :length]"), "Keys and values keep three axes"),
         (lambda layers, length: {0: layers[0]}, "The shape must be (72,)"),
     ],
     "min_p": [
