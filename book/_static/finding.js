@@ -6,7 +6,7 @@ globalThis.bookFinding = (() => {
   const { say } = globalThis;
   const THEIRS = globalThis.bookTheirs; // finding_words.js is fetched before
   const HAN = /\p{Script=Han}/u;
-  const stop = globalThis.bookStop.split(" "), STOP = new Set(stop);
+  const stop = globalThis.bookStop.split(" ");
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
@@ -29,9 +29,9 @@ globalThis.bookFinding = (() => {
   const JOINING = new RegExp(stop.filter((word) => HAN.test(word)).join("|") || "(?!)", "g");
   const RUN = /\p{Script=Han}+|(?:(?!\p{Script=Han})[\p{L}\p{N}_])+/gu;
   const pairs = (run) => (run.length > 1 && HAN.test(run) ? [...run].slice(1).map((second, at) => run[at] + second) : [run]);
-  // Lower case; √ is a word, a plural is one thing, and so are -ize and -ise. A name of
+  // Lower case; √ is a word, a plural is one thing, and so are -ize and -ise, 4,096 and 4096. A name of
   // several words is these, too.
-  const split = (text) => (text.replace(/√/g, " sqrt ").replace(JOINING, " ").match(RUN) ?? []).flatMap(pairs).map((word) => {
+  const split = (text) => (text.replace(/√/g, " sqrt ").replace(/(\d),(?=\d{3}\b)/g, "$1").replace(JOINING, " ").match(RUN) ?? []).flatMap(pairs).map((word) => {
     const parts = word.replace(/(\p{Ll})(\p{Lu})/gu, "$1_$2").split("_").filter(Boolean).map(plain);
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
@@ -41,6 +41,7 @@ globalThis.bookFinding = (() => {
   const plain = (word) => single(word.toLowerCase());
   const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word)
     .replace(/iz(?=e|ing|ation)/, "is");
+  const STOP = new Set(stop.map(plain));
   const stem = (word) => {
     const short = word.replace(/(?:ing|ed|ation|e)$/, "");
     return short.length > 3 ? short.replace(/([^aeiouls])\1$/, "$1") : word;
@@ -61,7 +62,7 @@ globalThis.bookFinding = (() => {
   const pack = (texts) => {
     const places = new Map();
     texts.forEach((text, number) => {
-      for (const word of words(text)) {
+      for (const word of words(text.replace(/\d+\.\d+/g, " "))) { // nobody looks for 0.25
         if (STOP.has(word)) continue;
         const found = places.get(word) ?? places.set(word, []).get(word);
         if (found.at(-3) !== number) found.push(number);
@@ -297,7 +298,7 @@ globalThis.bookFinding = (() => {
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / 2 / (place.words.length || 1) ** 0.5) * place.weight;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
     }
     const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });

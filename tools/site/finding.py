@@ -15,6 +15,7 @@ from lxml import html
 
 from tools.chapters import ROOT
 from tools.site.hooks import when_built
+from tools.site.languages import edition
 
 PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
 # No words of a place: signs, results, what is drawn, and labels of the library's pages.
@@ -99,7 +100,7 @@ def _write(app: Any) -> None:
     with MiniRacer() as engine:
         for program in (site / "_static" / name for name in PROGRAMS):
             engine.eval(program.read_text(encoding="utf-8"))
-        said = asked()
+        said = {} if edition(app.srcdir) else asked()  # they asked in English
         found = [[page, places(site / page, said)] for page in pages]
         scripts = engine.call("bookFinding.write", found)
     shutil.rmtree(site / PLACES, ignore_errors=True)
