@@ -157,7 +157,7 @@ def test_entry_of_the_library_has_its_own_text(page):
     [
         ("Why does my attention give nan?", "#why-does-my-attention-give-nan"),
         ("atention", "#term-attention"),  # one letter wrong
-        ("weighttying", "#term-weight-tying"),
+        ("weighttying", "#what-is-weight-tying-tied-embeddings"),
         ("property", ""),  # nothing about rope
         ("qwzx", ""),
     ],
