@@ -65,7 +65,7 @@ globalThis.bookFinding = (() => {
       for (const word of words(text.replace(/\d+\.\d+/g, " "))) { // nobody looks for 0.25
         if (STOP.has(word)) continue;
         const found = places.get(word) ?? places.set(word, []).get(word);
-        if (found.at(-3) !== number) found.push(number);
+        if (found.at(-2) !== number) found.push(number);
       }
     });
     return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
@@ -110,7 +110,7 @@ globalThis.bookFinding = (() => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
-        indexed.push(`${all.at(-1)} ${asked}`); // found by an asker's words, which no page shows
+        indexed.push(`${all.at(-1)} ${asked} ${asked}`); // an asker's words, which no page shows, count fully
         const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
         titles.push([page, title]);
         return [anchor, number?.trim() ?? "", name ? name[1] : title, see];
