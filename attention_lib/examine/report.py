@@ -11,6 +11,7 @@ import numpy as np
 from attention_lib.plotting import BookFigure, show_weights
 
 Outcome = Literal["holds", "fails", "does not apply"]
+_SEVERAL = {"holds": "hold", "fails": "fail", "does not apply": "do not apply"}
 _MARKS = {"holds": "✓", "fails": "✗", "does not apply": "–"}
 
 
@@ -101,5 +102,8 @@ class Report:
 
     def _head(self) -> str:
         count = Counter[str](found.verdict for found in self.findings)
-        words = ", ".join(f"{count[verdict]} {verdict}" for verdict in _MARKS)
+        words = ", ".join(
+            f"{count[verdict]} {verdict if count[verdict] == 1 else several}"
+            for verdict, several in _SEVERAL.items()
+        )
         return f"{self.layer}: {words}"

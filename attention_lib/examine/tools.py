@@ -82,8 +82,8 @@ def probe_device(probe: Probe) -> str:
         own = [code for code in steps if "/torch/" not in code.co_filename]
         if own[-1] is not getattr(probe.calls, "__code__", None):
             raise
-        return "all lies where the input lies; calls= reads the mask"
-    return "all that it makes lies where the input lies"
+        return "every tensor is on the input's device; calls= reads the mask"
+    return "every tensor that it makes is on the input's device"
 
 
 class _Run(nn.Module):

@@ -186,7 +186,7 @@ def _relation(wrong: list[Value], missing: list[Value], tolerance: float) -> str
             if 2 * len(differ) < one.key[0]:
                 at = [int(i) for i in torch.unravel_index(differ[0], two.shape)]
                 right = bool(two.numbers[differ[0]])
-                many = f"{len(differ)} of {one.key[0]} places differ"
+                many = f"{len(differ)} of {one.key[0]} entries differ"
                 return f"at {at} of {two.size} it has {not right}, not {right}; {many}"
     for one, two in pairs:
         a, b = one.numbers, two.numbers

@@ -77,8 +77,6 @@ def show_panels(
 ) -> BookFigure:
     """Draw small charts of curves, two a row, each with its own y axis from 0 on.
 
-    The legend stands in the first.
-
     Args:
         x: (N,), the same for all.
         panels: from titles to curves, which are from names to (N,) arrays; the same
@@ -109,7 +107,10 @@ def show_panels(
         ax.tick_params(labelbottom=True)
     for ax in axes[: len(panels) : 2]:
         ax.set_ylabel(ylabel)
-    axes[0].legend(frameon=False)  # of an axis, so compared with the rest of the figure
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, names, frameon=False, loc="outside upper center", ncols=len(names)
+    )
     return figure
 
 

@@ -461,7 +461,7 @@ def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     report = examine(layer, checks=["future", "order"], progress=False)
     lines = str(report).splitlines()
-    assert lines[0] == "MultiHeadAttention: 2 holds, 0 fails, 0 does not apply"
+    assert lines[0] == "MultiHeadAttention: 2 hold, 0 fail, 0 do not apply"
     assert lines[1].startswith("✓ future  told causal: 0 from later tokens")
     assert '<a href="03-masks.html#leak-map">future</a>' in report._repr_html_()
     assert (report.leaks["causal"][~causal_mask(6).numpy()] == 0).all()

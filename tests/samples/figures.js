@@ -21,7 +21,11 @@
     };
     const paper = over(getComputedStyle(document.body).backgroundColor, 1, [255, 255, 255]);
     return [...document.querySelectorAll(".bd-article svg:is(.drawing, .diagram)")].map((svg) => {
-        const frame = svg.getBoundingClientRect();
+        // Letters may stand over the edge of a figure that shows them there, not of the page.
+        const beyond = getComputedStyle(svg).overflow === "visible";
+        const frame = beyond
+            ? { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity }
+            : svg.getBoundingClientRect();
         const shapes = [...svg.querySelectorAll("path, rect")].filter((e) => !e.closest("defs, pattern"));
         const words = [...svg.querySelectorAll("text")].filter((e) => e.textContent.trim());
         const boxes = words.map((e) => e.getBoundingClientRect());

@@ -303,17 +303,17 @@ def _stack() -> tuple[Any, ...]:
     return blocks, x, mask
 
 
-ADDED = "x = x + found + thought"
+ADDED = "x = x + context + update"
 ROWS = "torch.tensor(rows, dtype=x.dtype)"
 check_write_sizes = Exercise(
     solution="""
 def write_sizes(blocks, x, mask):
     rows = []
     for block in blocks:
-        found = block.attention(block.attention_norm(x), mask)
-        thought = block.feed_forward(block.feed_forward_norm(x + found))
-        x = x + found + thought
-        rows.append([h.norm(dim=-1).mean().item() for h in [found, thought]])
+        context = block.attention(block.attention_norm(x), mask)
+        update = block.feed_forward(block.feed_forward_norm(x + context))
+        x = x + context + update
+        rows.append([h.norm(dim=-1).mean().item() for h in [context, update]])
     return torch.tensor(rows, dtype=x.dtype)
 """,
     cases=[((), "")],
@@ -323,11 +323,11 @@ def write_sizes(blocks, x, mask):
         slip("A layer of a pre-norm block reads the normalised stream, not the stream "
              "itself.", "block.attention_norm", "", "block.feed_forward_norm", ""),
         slip("The MLP reads the stream after attention has written to it.",
-             "norm(x + found)", "norm(x)"),
+             "norm(x + context)", "norm(x)"),
         slip("Each layer reads what all before it have added: the stream must grow "
-             "from block to block.", "norm(x + found)", "norm(x)", ADDED, ""),
+             "from block to block.", "norm(x + context)", "norm(x)", ADDED, ""),
         slip("These are sizes of the stream, not of what is added to it.",
-             "[found, thought]", "[x - thought, x]"),
+             "[context, update]", "[x - update, x]"),
         slip("Yours is transposed: each row belongs to a block.", ROWS, f"{ROWS}.T"),
         slip("Attention comes first, then the MLP.", ROWS, f"{ROWS}.flip(1)"),
         slip("The length of a vector is the root of the sum of its squares.",

@@ -78,7 +78,7 @@ MISTAKES = {
     ],
     "write_sizes": [
         (sizes("feed_forward_norm", "attention_norm"), "look at [0, 1] first"),
-        (sizes(ADDED, "x += found + thought"), "changes its input"),
+        (sizes(ADDED, "x += context + update"), "changes its input"),
         (sizes(ROWS, "rows"), "returns a list"),
     ],
 }
