@@ -17,6 +17,8 @@ globalThis.bookTheirs = {
 globalThis.bookStop = "a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
   "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
   "which who why with you your s t vs vs. get gets rather between difference different each only them";
+// How much a word counts more in a title. Here askers' words are in the index, too.
+globalThis.bookTitles = 1;
 // Titles that many chapters share.
 globalThis.bookMinor = "recap|exercises|quiz";
 // What asks what something is.
