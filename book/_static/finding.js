@@ -302,9 +302,10 @@ globalThis.bookFinding = (() => {
       const isKnown = ways.flat().some((word) => HAN.test(word) || isBegun(index, word));
       if (things.length > 1 && !isKnown) absent.push(ways[0].join(" "));
       const found = new Map();
+      const less = ways.isName && index._index.has(ways[0][0]) ? PARTS : 1; // where the book has the name
       for (const [nth, way] of ways.entries())
         for (const [id, { score, match }] of lookAll(index, way))
-          better(found, id, { score: score * (nth && ways.isName ? PARTS : 1), match });
+          better(found, id, { score: score * (nth ? less : 1), match });
       const best = Math.max(0, ...[...found.values()].map(({ score }) => score));
       whole += best;
       for (const [id, { score, match }] of found) {

@@ -21,9 +21,10 @@ ANY = (SITE / f"chapters/{chapter_paths()[0].stem}.html").as_uri()
 MASKS = (SITE / "chapters/03-masks.html").as_uri()
 # Every second one was left aside when the search was tuned.
 QUERIES = [line.split(" | ") for line in sample("queries.txt").splitlines()]
-# From other threads, written down afterwards, some with the thread; again every second
-# one was left aside. How many of each half are found, at least.
-FRESH = {"queries-fresh.txt": 25, "queries-fresh-2.txt": 26}
+# From other threads, written down afterwards; again every second one was left aside.
+# The third are titles of threads, cut to search words after askers' words were written:
+# the hardest. How many of each half are found, at least.
+FRESH = {"queries-fresh.txt": 25, "queries-fresh-2.txt": 26, "queries-fresh-3.txt": 15}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_queries_collected_later_find_the_section_that_answers(page, name):
         any(is_wanted(address, wanted) for address in found(page, query)[:3])
         for query, wanted, *_ in (it.split(" | ") for it in sample(name).splitlines())
     ]
-    assert len(hits) == 60
+    assert len(hits) > 50
     assert min(sum(hits[::2]), sum(hits[1::2])) >= FRESH[name]
 
 
