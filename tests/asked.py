@@ -16,7 +16,7 @@ from tools.chapters import ROOT, SITE
 ASKED = [
     entry
     for path in sorted((ROOT / "contributing/asked").glob("*.toml"))
-    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["asked"]
+    for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("asked", [])
 ]
 
 

@@ -27,7 +27,7 @@ AREAS = [
      ["tests/course", "tests/site", RECORDS]),
     (r"attention_lib/(?!__init__|_supervisor)",
      ["tests/library", "tests/examine", "tests/course", RECORDS]),
-    (r"chapters/|book/|notebooks/|tools/(record|site|export)/",
+    (r"chapters/|book/|notebooks/|tools/(record|site|export)/|contributing/asked/",
      ["tests/pipeline", "tests/site"]),
     (r"zh/|tools/translate/",
      ["tests/pipeline/test_translate.py", "tests/site/test_languages.py"]),

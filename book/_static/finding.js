@@ -10,8 +10,8 @@ globalThis.bookFinding = (() => {
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
-  const FIELDS = { title: 2, page: 0.8, text: 1 };
-  const WEIGHTS = [1.3, 1.5, 1.3, 0.6]; // by group, of the four kinds of places
+  const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
+  const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
   const LONGER = 0.1; // a word's longer forms, where the book has the word
@@ -51,25 +51,55 @@ globalThis.bookFinding = (() => {
   const SAME = Object.entries(THEIRS).map(([theirs, ours]) => [words(theirs), ours.map(words)])
     .sort(([a], [b]) => b.length - a.length);
 
-  // The words of all texts, each with the numbers of the texts that hold it: a character
-  // or two for the distance from the last one, 0 where a text holds it again.
-  const BASE = 45, FIRST = 35; // below FIRST + BASE: the last character of a distance
-  const coded = (number) => {
-    const rest = Math.floor(number / BASE);
-    return (rest ? coded(rest).replace(/.$/u, (last) => String.fromCharCode(last.charCodeAt(0) + BASE)) : "") +
-      String.fromCharCode(FIRST + (number % BASE));
+  // The words of all texts, sorted, and the numbers of the texts that hold each. A word is a capital
+  // letter, which says how many letters it shares with the word before, and its other letters. Numbers are
+  // bits, six to a character: how many there are (Elias gamma code), then the gap before each (Rice code,
+  // for gaps of average size).
+  const CAPITAL = 65, FIRST = 35, BACKSLASH = 92; // which JSON writes as two
+  const lowBits = (all, held) => Math.max(0, Math.floor(Math.log2(all / held)));
+  const coded = (all, numbers) => {
+    const low = lowBits(all, numbers.length), count = numbers.length.toString(2);
+    const far = numbers.map((number, at) => number - (numbers[at - 1] ?? -1) - 1);
+    return "0".repeat(count.length - 1) + count + far.map((distance) =>
+      `${"1".repeat(distance >> low)}0${low ? (distance % 2 ** low).toString(2).padStart(low, "0") : ""}`).join("");
   };
   const pack = (texts) => {
     const places = new Map();
-    texts.forEach((text, number) => {
-      for (const word of words(text.replace(/\d+\.\d+/g, " "))) { // nobody looks for 0.25
-        if (STOP.has(word)) continue;
-        const found = places.get(word) ?? places.set(word, []).get(word);
-        if (found.at(-2) !== number) found.push(number);
-      }
+    for (const [number, text] of texts.entries())
+      for (const word of new Set(words(text.replace(/\d+\.\d+/g, " ")))) // nobody looks for 0.25
+        if (!STOP.has(word)) (places.get(word) ?? places.set(word, []).get(word)).push(number);
+    const all = [...places].sort(([a], [b]) => (a < b ? -1 : 1));
+    const letters = all.map(([word], at) => {
+      const last = all[at - 1]?.[0] ?? "";
+      let same = 0;
+      while (same < 25 && same < word.length && word[same] === last[same]) same++;
+      return String.fromCharCode(CAPITAL + same) + word.slice(same);
     });
-    return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
-      `${word} ${found.map((number, at) => coded(number - (found[at - 1] ?? 0))).join("")}`).join("\n");
+    const bits = all.map(([, numbers]) => coded(texts.length, numbers)).join("");
+    return [letters.join(""), bits.padEnd(Math.ceil(bits.length / 6) * 6, "0").replace(/.{6}/g, (six) => {
+      const code = FIRST + parseInt(six, 2);
+      return String.fromCharCode(code < BACKSLASH ? code : code + 1);
+    })];
+  };
+  // The words, one by one, and the numbers of the texts that hold each.
+  const unpack = function* ([letters, digits], all) {
+    let at = 0, word = "";
+    const bit = () => {
+      const code = digits.charCodeAt(at / 6);
+      return (((code < BACKSLASH ? code : code - 1) - FIRST) >> (5 - (at++ % 6))) & 1;
+    };
+    const until = (end) => {
+      let count = 0;
+      while (bit() !== end) count++;
+      return count;
+    };
+    const number = (length, begun = 0) => (length ? number(length - 1, 2 * begun + bit()) : begun);
+    for (const [, same, rest] of letters.matchAll(/([A-Z])([^A-Z]*)/g)) {
+      word = word.slice(0, same.charCodeAt(0) - CAPITAL) + rest;
+      const held = number(until(1), 1), low = lowBits(all, held), numbers = [];
+      while (numbers.length < held) numbers.push((numbers.at(-1) ?? -1) + 1 + until(0) * 2 ** low + number(low));
+      yield [word, numbers];
+    }
   };
   // A formula as one would type it, from the inner braces to the outer ones: W_Kᵀ, e^(s − m), √(a + b).
   // One that cannot be said so, or not shortly, is left out: "…".
@@ -99,6 +129,8 @@ globalThis.bookFinding = (() => {
     text = text.replace(/\^ᵀ/g, "ᵀ").replace(/-/g, "−").replace(/\s+/g, " ").trim().replaceAll(" ", "\u00a0");
     return /[\\{}&]/.test(text) || text.length > LONGEST ? "…" : text;
   };
+  // The name of an entry of the library: its anchor without the module.
+  const nameOf = (anchor) => anchor.match(/^attention_lib\.\w+\.(.+)/)?.[1];
   // When the site is built: from each page's places, with heading, code and text, to the
   // scripts, by name. \ue000 stands around a formula.
   const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
@@ -110,10 +142,9 @@ globalThis.bookFinding = (() => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
-        indexed.push(`${all.at(-1)} ${asked} ${asked}`); // an asker's words, which no page shows, count fully
-        const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
+        indexed.push(`${all.at(-1)} ${asked}`); // askers' words, which no page shows
         titles.push([page, title]);
-        return [anchor, number?.trim() ?? "", name ? name[1] : title, see];
+        return [anchor, number?.trim() ?? "", nameOf(anchor) ? "" : title, see];
       });
       const own = all.slice(all.length - places.length);
       for (let nth = 0; nth < own.length; nth += PART) {
@@ -129,17 +160,6 @@ globalThis.bookFinding = (() => {
       if (number >= 0) entry.push(number);
     });
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(indexed)])};\n` };
-  };
-  // The numbers of the texts that hold a word, from a line of what was packed.
-  const unpack = (line, from, take) => {
-    let number = 0, distance = 0;
-    for (let at = from; at < line.length; at++) {
-      const digit = line.charCodeAt(at) - FIRST;
-      distance = distance * BASE + (digit % BASE);
-      if (digit >= BASE) continue;
-      take((number += distance));
-      distance = 0;
-    }
   };
 
   // ---- Finding ----
@@ -164,8 +184,8 @@ globalThis.bookFinding = (() => {
     };
     for (const [page, found] of pages) {
       const whole = found.length ? words(found[0][2]) : [];
-      for (const [nth, [anchor, number, title, see]] of found.entries()) {
-        const id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
+      for (const [nth, [anchor, number, said, see]] of found.entries()) {
+        const title = said || nameOf(anchor), id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
         const part = MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1;
         const weight = WEIGHTS[group] * part * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
         // In Chinese an entry of the glossary has its English name, too.
@@ -181,9 +201,8 @@ globalThis.bookFinding = (() => {
         yield;
       }
     }
-    for (const line of packed.split("\n")) {
-      const end = line.indexOf(" "), found = held(line.slice(0, end), 2);
-      unpack(line, end + 1, (id) => add(found, 2, id));
+    for (const [word, ids] of unpack(packed, places.length)) {
+      for (const id of ids) add(held(word, 2), 2, id);
       yield;
     }
     const fields = Object.keys(FIELDS), count = places.length;
@@ -283,9 +302,10 @@ globalThis.bookFinding = (() => {
       const isKnown = ways.flat().some((word) => HAN.test(word) || isBegun(index, word));
       if (things.length > 1 && !isKnown) absent.push(ways[0].join(" "));
       const found = new Map();
+      const less = ways.isName && index._index.has(ways[0][0]) ? PARTS : 1; // where the book has the name
       for (const [nth, way] of ways.entries())
         for (const [id, { score, match }] of lookAll(index, way))
-          better(found, id, { score: score * (nth && ways.isName ? PARTS : 1), match });
+          better(found, id, { score: score * (nth ? less : 1), match });
       const best = Math.max(0, ...[...found.values()].map(({ score }) => score));
       whole += best;
       for (const [id, { score, match }] of found) {
@@ -298,7 +318,7 @@ globalThis.bookFinding = (() => {
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length + things.length)) * place.weight;
     }
     const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });

@@ -5,11 +5,11 @@ globalThis.bookTheirs = {
   "position ids": ["positions"], "tie": ["tying"], "tied": ["tying"], "lm head": ["weight tying", "logits"],
   "bpe": ["byte pair encoding"], "block size": ["context window"], "sequence length": ["context window", "length"],
   "dk": ["D", "d"], "square root": ["sqrt"], "n embd": ["d_model"], "hidden size": ["d_model"], "head size": ["head_dim"],
-  "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
+  "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"], "multihead": ["multi head", "several heads"], "multiheaded": ["multi head", "several heads"], "selfattention": ["self attention"],
   "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "rope": ["rotary positions"], "mla": ["latent attention"], "size": ["memory", "bytes"],
   "ffn": ["mlp"], "feed forward": ["mlp"], "skip connection": ["residual connection"], "layernorm": ["layer norm"],
-  "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"],
-  "look ahead": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
+  "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"], "preln": ["pre norm"], "postln": ["post norm"], "feedforward": ["mlp"], "kvcache": ["kv cache"], "warmup": ["warm up"],
+  "look ahead": ["causal"], "subsequent": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
   "official implementation": ["published code"], "lr": ["learning rate"], "decreasing": ["go down"], "decrease": ["go down"],
   "converge": ["go down"], "out of memory": ["memory"], "oom": ["memory"],
 };
@@ -17,6 +17,8 @@ globalThis.bookTheirs = {
 globalThis.bookStop = "a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
   "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
   "which who why with you your s t vs vs. get gets rather between difference different each only them";
+// How much a word counts more in a title. Here askers' words are in the index, too.
+globalThis.bookTitles = 1;
 // Titles that many chapters share.
 globalThis.bookMinor = "recap|exercises|quiz";
 // What asks what something is.

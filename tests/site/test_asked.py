@@ -1,10 +1,13 @@
 """What people asked in public threads has a section that answers it."""
 
+import tomllib
 from collections import Counter
 
 import pytest
 
 from tests.asked import ASKED, labels
+from tests.pages import tree
+from tools.chapters import ROOT, SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 FIELDS = {"question", "query", "from", "chapter", "section", "answered"}
@@ -20,3 +23,15 @@ def test_questions_are_many_and_each_has_a_section_that_answers_it():
     chapters = Counter(entry["chapter"] for entry in ASKED)
     assert sorted(chapters) == [*range(1, 27)]
     assert min(chapters.values()) >= 10
+
+
+def test_words_of_askers_belong_to_sections():
+    """An unknown label would do nothing, and a label of two sections too much."""
+    text = (ROOT / "contributing/asked/words.toml").read_text(encoding="utf-8")
+    ids = Counter[str]()
+    for page in [*SITE.glob("chapters/*.html"), SITE / "book/questions.html"]:
+        for section in tree(page).xpath("//article//section"):
+            ids.update({*section.xpath("@id | ./span/@id")})
+    assert {label: 1 for label in tomllib.loads(text)["words"]} == {
+        label: ids[label] for label in tomllib.loads(text)["words"]
+    }

@@ -9,6 +9,7 @@ import pytest
 from tests.pages import complaints, target, tree
 from tests.running import sample, written
 from tests.site.searching import DIALOG, READY, found, is_wanted
+from tests.site.weight import total
 from tools.chapters import ROOT, SITE
 from tools.site import launch
 from tools.translate.catalogue import page_paths, settings
@@ -16,7 +17,8 @@ from tools.translate.catalogue import page_paths, settings
 pytestmark = pytest.mark.usefixtures("site")
 OWN = SITE / "zh"
 FINISHED = settings(ROOT)["finished"]
-QUERIES = [line.split(" | ") for line in sample("queries-zh.txt").splitlines()]
+# How many are missed, at most; the second are from other threads, written afterwards.
+QUERIES = {"queries-zh.txt": 9, "queries-zh-2.txt": 8}
 # Where people look for words: not in code, names, or sentences that models read.
 WORDS = "//div[contains(@class, 'attention-static')]"
 WORDS += "//text()[not(ancestor::code or ancestor::td)]"
@@ -58,13 +60,14 @@ def test_pages_of_the_edition_pass():
     assert complaints(OWN) == []
 
 
-def test_queries_in_chinese_find_their_place_among_the_first_three(browser):
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries_in_chinese_find_their_place_among_the_first_three(browser, name):
     missed = []
     with browser.new_page() as page:
         page.goto((OWN / "chapters/03-masks.html").as_uri())
         page.keyboard.press("Control+k")
         page.wait_for_function(READY)
-        for query, wanted in QUERIES:
+        for query, wanted, *_ in (it.split(" | ") for it in sample(name).splitlines()):
             first = [it.removeprefix("zh/") for it in found(page, query)[:3]]
             if not any(is_wanted(address, wanted) for address in first):
                 missed.append((query, wanted, first))
@@ -72,9 +75,14 @@ def test_queries_in_chinese_find_their_place_among_the_first_three(browser):
         found(page, "因果掩码")
         marks.first.wait_for()
         assert "因果掩码" in marks.all_text_contents()
-    print(f"{len(QUERIES) - len(missed)} of {len(QUERIES)}", *missed, sep="\n")
-    assert len(QUERIES) == 120
-    assert len(missed) <= 10, missed
+    print(*missed, sep="\n")
+    assert len(missed) <= QUERIES[name], missed
+
+
+def test_first_use_of_the_search_in_chinese_weighs_little():
+    """Pairs of characters are many: in English it is less than 150 KB."""
+    names = ("minisearch", "places", "finding_words", "finding")
+    assert total(OWN / f"_static/{name}.js" for name in names) < 190_000
 
 
 @pytest.mark.parametrize("name", FINISHED)

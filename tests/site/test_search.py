@@ -1,6 +1,7 @@
 """The search: what it finds, how fast and how heavy it is, and how it is used."""
 
 import json
+import random
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,9 @@ MASKS = (SITE / "chapters/03-masks.html").as_uri()
 # Every second one was left aside when the search was tuned.
 QUERIES = [line.split(" | ") for line in sample("queries.txt").splitlines()]
 # From other threads, written down afterwards; again every second one was left aside.
-FRESH = [line.split(" | ") for line in sample("queries-fresh.txt").splitlines()]
+# The third are titles of threads, cut to search words after askers' words were written:
+# the hardest. How many of each half are found, at least.
+FRESH = {"queries-fresh.txt": 25, "queries-fresh-2.txt": 26, "queries-fresh-3.txt": 15}
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +52,14 @@ def test_sixty_queries_find_their_place_among_the_first_three(page):
     assert len(missed["tuned"]) + len(missed["left aside"]) <= 3, missed
 
 
-def test_queries_collected_later_find_the_section_that_answers(page):
+@pytest.mark.parametrize("name", FRESH)
+def test_queries_collected_later_find_the_section_that_answers(page, name):
     hits = [
         any(is_wanted(address, wanted) for address in found(page, query)[:3])
-        for query, wanted in FRESH
+        for query, wanted, *_ in (it.split(" | ") for it in sample(name).splitlines())
     ]
-    assert len(FRESH) == 60
-    assert min(sum(hits[::2]), sum(hits[1::2])) >= 22
+    assert len(hits) > 50
+    assert min(sum(hits[::2]), sum(hits[1::2])) >= FRESH[name]
 
 
 def test_what_askers_typed_leads_to_the_section_that_answers(page):
@@ -207,6 +211,17 @@ def test_formula_of_a_passage_is_read_as_it_is_or_left_out(page, tex, read):
     text = json.loads(script.partition(" = ")[2].rstrip(";\n"))[0]
     assert text.replace("\u00a0", " ") == f"So {read}, as said\n"
     assert " " not in text[3:].partition(",")[0]  # so no passage ends inside
+
+
+def test_words_are_unpacked_as_they_were(page):
+    """Words in all texts, in some and in one; with the same beginnings, and digits."""
+    drawn = random.Random(0)
+    spread = {f"w{'xy'[n % 2] * (n % 7)}{n}": drawn.random() ** 3 for n in range(40)}
+    held = [[w for w in spread if drawn.random() < spread[w]] for _ in range(300)]
+    places = [[f"p{n}", "T", "", " ".join(it), ""] for n, it in enumerate(held)]
+    unpacked = page.evaluate(sample("unpacked.js"), [["a.html", places]])
+    expected = {w: [n for n, it in enumerate(held) if w in it] for w in spread}
+    assert unpacked == {w: numbers for w, numbers in expected.items() if numbers}
 
 
 def test_every_place_exists_and_every_text_is_read(page):

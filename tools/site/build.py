@@ -31,7 +31,7 @@ SETTINGS += ("tools/export/copies.py", "tools/export/set_up_cell.py", "tools/mod
 SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
 # What tools/check and the rest of tools/export do begins when the pages are there.
 SOURCES += ("tools/record", "tools/site", "explorer_source/src")
-SOURCES += ("tools/translate", "zh")
+SOURCES += ("tools/translate", "zh", "contributing/asked")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 
 

@@ -36,12 +36,15 @@ def setup(app: Any) -> None:
 
 
 def asked() -> dict[str, str]:
-    """Return, by label, what people asked in public that this place answers."""
+    """Return, by label, how people ask for a place, and what they asked in public."""
     words: dict[str, str] = {}
     for path in sorted((ROOT / "contributing/asked").glob("*.toml")):
-        for it in tomllib.loads(path.read_text(encoding="utf-8"))["asked"]:
-            old = words.get(it["section"], "")
-            words[it["section"]] = f"{old} {it['query']} {it['question']}"
+        held = tomllib.loads(path.read_text(encoding="utf-8"))
+        said = [*held.get("words", {}).items()]
+        for it in held.get("asked", []):
+            said.append((it["section"], f"{it['query']} {it['question']}"))
+        for label, text in said:
+            words[label] = f"{words.get(label, '')} {text}"
     return words
 
 
