@@ -89,9 +89,9 @@ class Exported:
         width = max(map(len, [*self.inputs, *self.outputs]))
         for word, shapes in (("in", self.inputs), ("out", self.outputs)):
             for name, shape in shapes.items():
-                lines.append(
-                    f"  {word:3} {name:{width}} ({', '.join(map(str, shape))})"
-                )
+                # The exporter writes a sum in either order.
+                sizes = (" + ".join(sorted(str(size).split(" + "))) for size in shape)
+                lines.append(f"  {word:3} {name:{width}} ({', '.join(sizes)})")
         lines.append(
             f"  checked at {len(self.errors)} sizes: at most {self.worst:.0e} off"
         )

@@ -20,7 +20,7 @@ from attention_lib.rope import apply_rope, rope_angles
 NUMBER = 24 * 4096 * 2  # the bytes of one number per token and layer
 check_latent_bytes = NumberExercise(
     solution="""
-my_bytes = 24 * 4096 * (192 + 32) * 2  # layers, tokens, latent and turned key, bytes
+my_bytes = 24 * 4096 * (192 + 32) * 2  # layers, tokens, latent and rotated key, bytes
 """,
     mistakes=[
         (NUMBER * 192, "The rotated key is kept as well: it is no part of the latent."),
@@ -164,24 +164,24 @@ class MyLatentAttention(nn.Module):
 
     def forward(self, x, angles):
         query = split_heads(self.q_proj(x), self.num_heads)
-        query, turned = query.split(self.parts, dim=-1)
-        turned = apply_rope(turned, angles, layout="interleaved")
+        query, rotated = query.split(self.parts, dim=-1)
+        rotated = apply_rope(rotated, angles, layout="interleaved")
         latent_dim, rope_dim = self.kv_up_proj.in_features, self.parts[1]
         latent, shared = self.kv_down_proj(x).split([latent_dim, rope_dim], dim=-1)
         shared = apply_rope(shared[:, None], angles, layout="interleaved")
-        grown = split_heads(self.kv_up_proj(latent), self.num_heads)
-        key, value = grown.chunk(2, dim=-1)
+        expanded = split_heads(self.kv_up_proj(latent), self.num_heads)
+        key, value = expanded.chunk(2, dim=-1)
         key = torch.cat([key, shared.expand(-1, self.num_heads, -1, -1)], dim=-1)
-        query = torch.cat([query, turned], dim=-1)
+        query = torch.cat([query, rotated], dim=-1)
         mask = causal_mask(x.shape[1], device=x.device)
         context = scaled_dot_product_attention(query, key, value, mask)
         return self.out_proj(merge_heads(context))
 """
 CALL = "scaled_dot_product_attention(query, key, value, mask)"
 SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
-TURN_Q = 'turned = apply_rope(turned, angles, layout="interleaved")'
+TURN_Q = 'rotated = apply_rope(rotated, angles, layout="interleaved")'
 TURN_K = 'apply_rope(shared[:, None], angles, layout="interleaved")'
-CHUNK = "key, value = grown.chunk(2, dim=-1)"
+CHUNK = "key, value = expanded.chunk(2, dim=-1)"
 check_latent_attention = LayerExercise(
     solution=SOLUTION,
     surplus="Four weights without a bias are all.",
@@ -215,11 +215,12 @@ check_latent_attention = LayerExercise(
         slip('The pairs are i and i + R/2: take layout="interleaved".',
              "interleaved", "half"),
         slip("Keys and values have changed places in the up-projection: the key's rows "
-             "come first in each head.", CHUNK, "value, key = grown.chunk(2, dim=-1)"),
+             "come first in each head.",
+             CHUNK, "value, key = expanded.chunk(2, dim=-1)"),
         slip("The parts of a query have changed places: first what is not turned, then "
              "what is.",
-             "query, turned = query.split(self.parts, dim=-1)",
-             "turned, query = query.split(self.parts[::-1], dim=-1)"),
+             "query, rotated = query.split(self.parts, dim=-1)",
+             "rotated, query = query.split(self.parts[::-1], dim=-1)"),
         slip("The parts of kv_down_proj have changed places: first the latent, then "
              "the key that is turned.", "latent, shared", "shared, latent",
              "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),

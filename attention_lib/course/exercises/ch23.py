@@ -24,8 +24,8 @@ check_wrong_lengths = NumberExercise(
     praise="It is wrong at the multiples of 4, from 4 to 28.",
     mistakes=[
         (23, "There the graph is right: it holds the branch of all lengths that "
-         "are no multiples of 4."),
-        (8, "32 lies above 30."),
+         "are not multiples of 4."),
+        (8, "32 is above 30."),
         (6, "Count 4 and 28, too."),
         (29, "The graph holds a branch, not a length: it is right wherever the "
          "function takes the same one."),

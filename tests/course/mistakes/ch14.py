@@ -102,7 +102,7 @@ RIGHT = {
         layer("split_heads(self.kv_up_proj(latent), self.num_heads)",
               "self.kv_up_proj(latent).unflatten(-1, (self.num_heads, -1))"
               ".transpose(1, 2)"),
-        layer(ch14.CHUNK, "key, value = grown.split([self.parts[0]] * 2, dim=-1)"),
+        layer(ch14.CHUNK, "key, value = expanded.split([self.parts[0]] * 2, dim=-1)"),
         layer("shared.expand(-1, self.num_heads, -1, -1)",
               "shared.repeat(1, self.num_heads, 1, 1)"),
         layer("merge_heads(context)", "torch.cat(context.unbind(1), -1)"),
