@@ -51,15 +51,15 @@ def _positions(answer: Any, length: int, window: int, sinks: int) -> Any:
     return Verdict(False, words)
 
 
-FIRST, LAST = "place < num_sinks", "place >= length - window"
+FIRST, LAST = "token < num_sinks", "token >= length - window"
 KEPT = f"{FIRST} or {LAST}"
 check_kept_positions = Exercise(
     solution="""
 def kept(length, window, num_sinks):
     return [
-        place
-        for place in range(length)
-        if place < num_sinks or place >= length - window
+        token
+        for token in range(length)
+        if token < num_sinks or token >= length - window
     ]
 """,
     cases=[
@@ -85,14 +85,14 @@ def kept(length, window, num_sinks):
              "- window", "- window - 1"),
         slip("The sinks are beside the window: they take none of its keys.",
              "- window", "- window + num_sinks"),
-        slip("There is one sink too many.", FIRST, "place <= num_sinks"),
-        slip("There is one sink too few.", FIRST, "place < num_sinks - 1"),
+        slip("There is one sink too many.", FIRST, "token <= num_sinks"),
+        slip("There is one sink too few.", FIRST, "token < num_sinks - 1"),
         slip("Window and sinks have changed places.",
              "window, num_sinks", "num_sinks, window"),
         slip("All positions are kept: the window is gone.", KEPT, "True"),
         slip("Count positions from the beginning of the text.",
-             "        place\n", "        place - num_sinks\n",
-             KEPT, f"place >= num_sinks and ({KEPT})"),
+             "        token\n", "        token - num_sinks\n",
+             KEPT, f"token >= num_sinks and ({KEPT})"),
         slip("These are the positions that can go.", KEPT, f"not ({KEPT})"),
     ],
     praise="However long the text grows, the cache does not.",

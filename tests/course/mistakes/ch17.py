@@ -34,11 +34,11 @@ RIGHT = {
         *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
     "kept_positions": [
-        kept(ch17.KEPT, "not num_sinks <= place < length - window"),
-        kept(ch17.KEPT, "place + window >= length or place < num_sinks"),
+        kept(ch17.KEPT, "not num_sinks <= token < length - window"),
+        kept(ch17.KEPT, "token + window >= length or token < num_sinks"),
         kept(ch17.KEPT, f"{ch17.LAST} or {ch17.FIRST}"),
-        kept(ch17.KEPT, "length - place <= window or place <= num_sinks - 1"),
-        kept(ch17.KEPT, "place in range(num_sinks) or place > length - window - 1"),
+        kept(ch17.KEPT, "length - token <= window or token <= num_sinks - 1"),
+        kept(ch17.KEPT, "token in range(num_sinks) or token > length - window - 1"),
         lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
         lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
         lambda n, w, s: list(range(n)) if n <= w + s
@@ -64,7 +64,7 @@ MISTAKES = {
     "kept_positions": [
         (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
         (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
-        (kept(ch17.FIRST, "place < (num_sinks or 1)"), "Without any"),
+        (kept(ch17.FIRST, "token < (num_sinks or 1)"), "Without any"),
         (kept("- window", "- max(window, 2)"), "For a window of 1"),
         (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
          "shorter than the sinks"),
