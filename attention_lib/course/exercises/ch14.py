@@ -208,21 +208,21 @@ check_latent_attention = LayerExercise(
         slip("The scale takes the width of the latent: it is that of a key, head_dim + "
              "rope_dim.",
              CALL, SCALED.format("self.kv_down_proj.out_features ** -0.5")),
-        slip("The queries' rotated part is not turned.", TURN_Q, ""),
-        slip("The shared key is not turned.", TURN_K, "shared[:, None]"),
-        slip("Nothing is turned: where do the angles go?",
+        slip("The queries' rotary part is not rotated.", TURN_Q, ""),
+        slip("The shared key is not rotated.", TURN_K, "shared[:, None]"),
+        slip("Nothing is rotated: where do the angles go?",
              TURN_K, "shared[:, None]", TURN_Q, ""),
         slip('The pairs are i and i + R/2: take layout="interleaved".',
              "interleaved", "half"),
         slip("Keys and values have changed places in the up-projection: the key's rows "
              "come first in each head.",
              CHUNK, "value, key = expanded.chunk(2, dim=-1)"),
-        slip("The parts of a query have changed places: first what is not turned, then "
-             "what is.",
+        slip("The parts of a query have changed places: first what is not rotated, "
+             "then what is.",
              "query, rotated = query.split(self.parts, dim=-1)",
              "rotated, query = query.split(self.parts[::-1], dim=-1)"),
         slip("The parts of kv_down_proj have changed places: first the latent, then "
-             "the key that is turned.", "latent, shared", "shared, latent",
+             "the key that is rotated.", "latent, shared", "shared, latent",
              "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),
         slip("The rows of the up-projection come head after head, not all keys first.",
              CHUNK,
