@@ -56,7 +56,7 @@ class ByteTokenizer:
 
 
 class CharTokenizer:
-    """One token for each character that a text holds.
+    """One token for each character that a text contains.
 
     Args:
         text: where the characters come from.
@@ -81,8 +81,8 @@ class CharTokenizer:
         require_text(text)
         if unknown := sorted(set(text) - self.ids.keys()):
             raise ValueError(
-                f"text holds {unknown[0]!r}, which this tokenizer has not seen: build "
-                "it from a text that holds it, or take a ByteTokenizer"
+                f"text contains {unknown[0]!r}, which this tokenizer has not seen: "
+                "build it from a text that contains it, or use a ByteTokenizer"
             )
         return [self.ids[char] for char in text]
 

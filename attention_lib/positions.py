@@ -57,8 +57,8 @@ class LearnedPositions(nn.Module):
 
     Raises:
         TypeError: a size that is not an int.
-        ValueError: a size below 1; an offset below 0; a text that goes beyond
-            ``context_len``.
+        ValueError: a size below 1; an offset below 0; a position outside the table;
+            a text longer than ``context_len``.
     """
 
     def __init__(self, context_len: int, d_model: int) -> None:
@@ -83,7 +83,13 @@ class LearnedPositions(nn.Module):
         require_positive(length=length)
         require_offset(offset)
         if positions is not None:
-            return self.embedding(positions)
+            try:
+                return self.embedding(positions)
+            except IndexError as error:  # on the CPU, of a table's look-up
+                raise ValueError(
+                    f"positions must be between 0 and {self.context_len - 1}; got "
+                    f"{positions.min()} to {positions.max()}"
+                ) from error
         context_len, end = self.context_len, offset + length
         if end > context_len:
             raise ValueError(

@@ -107,8 +107,8 @@ def _run(session: Any, given: Mapping[str, Any]) -> list[Any]:
 def frozen_rope_frequencies() -> Iterator[Callable[[], Any]]:
     """Record the frequencies of rotations, so that a file holds them as constants.
 
-    Otherwise the file computes them, and rounds some of them differently. At position
-    600, an angle would be 600 roundings off.
+    Otherwise the exporter computes them once more, and rounds some of them differently:
+    at position 600, an angle would be 600 roundings off.
 
     Yields:
         A context in which the recorded frequencies are used.

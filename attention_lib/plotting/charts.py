@@ -107,10 +107,7 @@ def show_panels(
         ax.tick_params(labelbottom=True)
     for ax in axes[: len(panels) : 2]:
         ax.set_ylabel(ylabel)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, frameon=False, loc="outside upper center", ncols=len(names)
-    )
+    axes[0].legend(frameon=False)
     return figure
 
 

@@ -254,7 +254,9 @@ def test_ngram_surprises_agree_with_slow_counting(seen, held_out):
 
 
 def test_what_cannot_be_counted_is_refused(refused):
-    with refused(ValueError, "text holds 'x', which this tokenizer has not seen: bui"):
+    with refused(
+        ValueError, "text contains 'x', which this tokenizer has not seen: bui"
+    ):
         CharTokenizer("abc").encode("abzx")
     with refused(ValueError, "vocab_size must be at least 256, one a byte; got 255"):
         BPETokenizer(["a"], 255)

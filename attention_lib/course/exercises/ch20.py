@@ -11,7 +11,6 @@ from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import Exercise, make_object, slip
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
-    Stop,
     Verdict,
     one_number,
     run,
@@ -79,16 +78,9 @@ _MIXER_PATTERNS = {
 }
 
 
-def _said(answer: Callable[..., Any], *given: Any) -> str:
-    """Return in words what the finder says of attention with three divisors."""
-    said: list[str] = []
-    for divisor in (2.0, 1.0, 8.0):
-        came = answer(_attend_by(divisor), *given)
-        if came is None or came is ...:
-            words = "Nothing is returned for some: is a return missing?"
-            raise Stop(words if said else NOT_YET)
-        said.append(f"divided by {divisor} you say {one_number(came)}")
-    return f"For attention {', '.join(said)}"
+def _said(answer: Any, *given: Any) -> Any:
+    came = answer(*given)
+    return came if came is None or came is ... else torch.tensor(one_number(came))
 
 
 def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -98,39 +90,77 @@ def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return attend
 
 
+def _no_divisor(came: Tensor, right: Tensor, *given: Any) -> str:
+    """Say of a number that it is not the divisor, and where to look."""
+    if not came.isfinite():
+        return "You return NaN or infinity: are the outputs the weights, all above 0?"
+    return (
+        f"For c = {right:g} you return {came:g}. Print what `attend` returns: is it "
+        "the table of weights, and does each row sum to 1?"
+    )
+
+
+PRODUCTS, LOGS = "(products[0, 0] - products[0, 1])", "(logs[0, 0] - logs[0, 1])"
+RATIO = f"{PRODUCTS} / {LOGS}"
+EYE = "torch.eye(len(key), dtype=key.dtype)"
+MIXES = "You get mixes of keys or queries: with which values do you get the weights?"
+ROUNDED = "c may be any number: return it without rounding."
 check_divisor_finder = Exercise(
     solution="""
-def find_divisor(attend, query, key, value, candidates):
-    found = attend(query, key, value)
-    for c in candidates:
-        weights = (query @ key.mT / c).softmax(-1)
-        if torch.allclose(weights @ value, found):
-            return c
+def find_divisor(attend, query, key):
+    weights = attend(query, key, torch.eye(len(key), dtype=key.dtype))
+    products, logs = query @ key.mT, weights.log()
+    return (products[0, 0] - products[0, 1]) / (logs[0, 0] - logs[0, 1])
 """,
-    # A feature whose values are 0 gives 0, whatever the divisor is.
-    inputs=lambda *candidates: (
-        *torch.randn(2, 5, 4, generator=seeded(0)),
-        torch.randn(5, 4, generator=seeded(1)) * torch.tensor([0, 1, 1, 1]),
-        [*candidates],
+    # With this seed no two products in a row are close: float32 is enough for any pair.
+    inputs=lambda divisor, *shape: (
+        _attend_by(divisor),
+        *torch.randn(2, *shape, generator=seeded(185)),
     ),
     use=_said,
-    cases=[((1.0, 2.0, 4.0, 8.0), "")],
-    slips=[
-        slip("You give the factor, not the divisor: one over it.",
-             "return c", "return 1 / c"),
-        slip("You give the place in the list, not the number.",
-             "return c", "return candidates.index(c)"),
-        slip("You always say the root of the width: compare what comes.",
-             "return c", "return query.shape[-1] ** 0.5"),
-        slip("You name the first candidate each time: compare results, and all numbers "
-             "of them.", "return c", "return candidates[0]"),
-        slip("You name the first candidate each time: compare results, and all numbers "
-             "of them.", "torch.allclose(weights @ value, found)",
-             "(weights @ value == found).any()"),
-        slip("You say the last candidate each time: compare results.",
-             "return c", "return candidates[-1]"),
+    otherwise=_no_divisor,
+    cases=[
+        ((2.0, 4, 3), ""),
+        ((2.6, 4, 3), "Right for one divisor. For another:"),
+        ((1.0, 4, 3), "Right for one divisor. For another:"),
+        ((7.0, 3, 5), "Right for more tokens than features. For fewer:"),
+        ((0.7, 3, 5), "Right for large divisors. For one below 1:"),
     ],
-    praise="The one that agrees names the divisor.",
+    slips=[
+        # Rounded, 2.6 is the width.
+        slip(ROUNDED, RATIO, f"round(float({RATIO}))"),
+        slip(ROUNDED, RATIO, f"{PRODUCTS} // {LOGS}"),
+        slip("You return the factor, 1 / c: divide the other way round.",
+             RATIO, f"{LOGS} / {PRODUCTS}"),
+        slip("The sign is wrong: subtract in the same order above and below.",
+             LOGS, "(logs[0, 1] - logs[0, 0])"),
+        slip("That is the root of the width. This `attend` may divide by any other "
+             "number: measure it.",
+             RATIO, "query.shape[-1] ** 0.5"),
+        slip("That is the width. Measure what `attend` divides by.",
+             RATIO, "query.shape[-1]"),
+        slip("You compare the weights themselves: take their logarithms first.",
+             ".log()", ""),
+        slip("You have the ratio of two weights: take its logarithm.",
+             ".log()", "", LOGS, "logs[0, 0] / logs[0, 1]"),
+        slip("One weight is not enough, because it is divided by the sum of its row: "
+             "take two of a row.", PRODUCTS, "products[0, 0]", LOGS, "logs[0, 0]"),
+        slip("The two weights must be in the same row: each row is divided by its own "
+             "sum.", "[0, 1]", "[1, 0]"),
+        slip("Softmax uses powers of e: take the natural logarithm.",
+             ".log()", ".log2()"),
+        slip("Softmax uses powers of e: take the natural logarithm.",
+             ".log()", ".log10()"),
+        slip("Your products are divided by the root of the width: take them as they "
+             "are.", "query @ key.mT", "query @ key.mT / query.shape[-1] ** 0.5"),
+        slip("In your products, rows are keys: each query needs a row.",
+             "query @ key.mT", "key @ query.mT"),
+        slip("You call `attend` with queries and keys in each other's place.",
+             "attend(query, key,", "attend(key, query,"),
+        slip(MIXES, EYE, "key"),
+        slip(MIXES, EYE, "query"),
+    ],
+    praise="Whoever chooses the values can read the weights.",
 )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def _some(*shape: int) -> Tensor:
 
 LARGE = torch.tensor([[[900, 0, -900], [1, 2, 3]]], dtype=torch.float64)
 WEIGHTS = "hidden.softmax(dim=-1) * mask"
-check_mended_weights = Exercise(
+check_fixed_weights = Exercise(
     solution="""
 def my_weights(scores, mask):
     hidden = scores.where(mask, torch.finfo(scores.dtype).min)

@@ -34,6 +34,7 @@ class Bug:
             letter of an article on the page on sources.
         tags: of ``TAGS``.
         why: what the faulty line does, in a sentence.
+        former: its first name, if it had one: its address still says so.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Bug:
     source: str
     tags: tuple[str, ...]
     why: str
+    former: str = ""
 
     @property
     def fixed(self) -> str:
@@ -71,7 +73,9 @@ class Bug:
     @property
     def anchor(self) -> str:
         """The name of its place on a page, which people link to."""
-        words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
+        words = re.findall(
+            r"[a-z0-9]+", (self.former or self.name).lower().replace("'", "")
+        )
         return "-".join(["bug", *words])
 
     @property

@@ -27,11 +27,11 @@ def write(model, token_ids, count):
         "The first answer is right. The second one answers the first question, too.",
         ("written twice",),
         "casper-hansen/AutoAWQ#178",
-        ("same text twice, other answer", "other text with the cache"),
+        ("same text twice, different answers", "different text with the cache"),
         "Its memory may be reused. But the old text was not cleared.",
     ),
     Bug(
-        "dropout while writing",
+        "dropout during generation",
         "write",
         """\
 def write(model, token_ids, count):
@@ -45,8 +45,9 @@ def write(model, token_ids, count):
         "The best token is taken at each step, and still the text differs each time.",
         ("written twice", "written in full"),
         "jadore801120/attention-is-all-you-need-pytorch#53",
-        ("same text twice, other answer",),
+        ("same text twice, different answers",),
         "A model is in training mode until `eval()` is called.",
+        former="dropout while writing",
     ),
     Bug(
         "the prompt is read again",
@@ -65,7 +66,7 @@ def write(model, token_ids, count):
         "The first new token is right, the others are not.",
         ("written in full",),
         "skyzh/tiny-llm#46",
-        ("other text with the cache",),
+        ("different text with the cache",),
         "Tokens that are already in the cache are passed to the model once more.",
     ),
     Bug(
@@ -107,7 +108,7 @@ def write(model, token_ids, real, count):  # real: (B, T), padding on the left
     return token_ids
 """,
         (("token_ids, positions", "token_ids, mask=real[:, None], positions"),),
-        "Short prompts of a batch get other answers than alone.",
+        "Short prompts in a batch get different answers from the same prompts alone.",
         ("alone",),
         "huggingface/transformers#7745",
         ("answer depends on the batch",),
@@ -152,7 +153,7 @@ def chances(logits, temperature, top_k, top_p):
         "With `top_k=1` the text is not always the same.",
         ("top-k",),
         "kingoflolz/mesh-transformer-jax#164",
-        ("same text twice, other answer",),
+        ("same text twice, different answers",),
         "Ranks count from 0: the token of rank k is number k + 1.",
     ),
     Bug(
@@ -189,7 +190,7 @@ def names(tokens, page_len):
         "Rarely, an answer belongs to a different person's question.",
         ("shared pages",),
         "vllm-project/aibrix#2329",
-        ("same text twice, other answer", "answer depends on the batch"),
+        ("same text twice, different answers", "answer depends on the batch"),
         "Keys and values depend on all earlier tokens, so a page's name must, too.",
     ),
 )

@@ -55,7 +55,7 @@ class Layer(Heads):
         return query @ key.mT / width**0.5
 """,
         (("self.q_proj.in_features", "query.shape[-1]"),),
-        "Nothing, for it trains. Weights of a published model give a duller text.",
+        "None in training. With the weights of a published model, the text is duller.",
         ("formula",),
         "karpathy/ng-video-lecture#6",
         ("right shapes, wrong numbers",),
@@ -113,7 +113,7 @@ class Layer(Heads):
             ("nn.Linear(width, width,", "nn.Linear(d_model, d_model,"),
             ("self.q_proj(self.split(x))", "self.split(self.q_proj(x))"),
         ),
-        "The layer has fewer parameters than the paper's, and learns less.",
+        "The layer has fewer parameters than the paper's.",
         ("inner width",),
         "B",
         ("right shapes, wrong numbers", "loss stays too high"),
@@ -121,7 +121,7 @@ class Layer(Heads):
         "projection.",
     ),
     Bug(
-        "a width that heads do not divide",
+        "a width not divisible by the number of heads",
         "layer",
         """\
 class Layer(Heads):
@@ -138,6 +138,7 @@ class Layer(Heads):
         "D",
         ("right shapes, wrong numbers",),
         "Whole-number division drops the rest: 13 over 3 heads is a width of 12.",
+        former="a width that heads do not divide",
     ),
     Bug(
         "heads in a plain list",
@@ -198,7 +199,7 @@ class Layer(Heads):
         "queries came first.",
     ),
     Bug(
-        "shared keys in turn, not in groups",
+        "KV heads interleaved, not grouped",
         "grouped",
         """\
 class Layer(GroupedHeads):
@@ -211,6 +212,7 @@ class Layer(GroupedHeads):
         "onnx/onnx#7274",
         ("good loss, poor text", "right shapes, wrong numbers"),
         "Query heads 0 and 1 share the first key head; tiled, heads 0 and 2 do.",
+        former="shared keys in turn, not in groups",
     ),
     Bug(
         "the seed is set inside",

@@ -100,7 +100,7 @@ class Layer(Heads):
         return super().visible(mask, causal, query, key)
 """,
         (("mask = mask.mT", "pass  # keys are columns, as they came"),),
-        "A text in a batch gets other answers than the same text alone.",
+        "A text in a batch gets different answers from the same text alone.",
         ("padding",),
         "keras-team/keras-io#1046",
         ("answer depends on the batch",),
@@ -226,11 +226,11 @@ class Layer(Heads):
         "Without a cache all is well. With one, new tokens see the first word only.",
         ("cache",),
         "pytorch/pytorch#144858",
-        ("other text with the cache",),
+        ("different text with the cache",),
         "A query at the end of many keys is treated as if it were at the first.",
     ),
     Bug(
-        "window of one too many",
+        "window one token too wide",
         "window",
         """\
 class Layer(Heads):
@@ -248,9 +248,10 @@ class Layer(Heads):
         "ml-explore/mlx-lm#390",
         ("right shapes, wrong numbers", "fails at another length"),
         "The own position counts: a window of 4 reaches back 3.",
+        former="window of one too many",
     ),
     Bug(
-        "masks in another order than heads",
+        "masks in a different order from the heads",
         "layer",
         """\
 class Layer(Heads):
@@ -273,6 +274,7 @@ class Layer(Heads):
         "lsdefine/attention-is-all-you-need-keras#36",
         ("answer depends on the batch",),
         "Heads of one text are side by side; the masks were laid out text by text.",
+        former="masks in another order than heads",
     ),
     Bug(
         "the sum begins at the own position",

@@ -18,7 +18,7 @@ class Layer(Heads):
         "In evaluation mode, the same input has a different output at each call.",
         ("deterministic",),
         "huggingface/pytorch-image-models#1978",
-        ("same text twice, other answer",),
+        ("same text twice, different answers",),
         "The function cannot know whether the layer trains: it drops whenever it gets "
         "a probability.",
     ),
@@ -37,11 +37,11 @@ class Layer(Heads):
         "tensor.",
         ("deterministic",),
         "GeeeekExplorer/nano-vllm#170",
-        ("same text twice, other answer", "loss stays too high"),
+        ("same text twice, different answers", "loss stays too high"),
         "The underscore at the end: the input tensor is overwritten.",
     ),
     Bug(
-        "softmax without the largest score",
+        "softmax without subtracting the maximum",
         "layer",
         """\
 class Layer(Heads):
@@ -62,6 +62,7 @@ class Layer(Heads):
         "ollama/ollama#9631",
         ("nan after some steps",),
         "exp(89) is infinite in float32. Less the largest score, no score is above 0.",
+        former="softmax without the largest score",
     ),
     Bug(
         "scores in half precision",
@@ -98,7 +99,11 @@ class Layer(Heads):
         "A causal model is too good, and changes as soon as the text is longer.",
         ("future", "padding", "cache"),
         "patrick-kidger/equinox#471",
-        ("loss falls too fast", "fails at another length", "other text with the cache"),
+        (
+            "loss falls too fast",
+            "fails at another length",
+            "different text with the cache",
+        ),
         "Mean and variance are taken over the tokens, too: every token knows something "
         "of all others.",
     ),

@@ -17,7 +17,7 @@ class Layer(RotaryHeads):
         "The first new token is right. After it the text falls apart.",
         ("cache",),
         "Blaizzy/mlx-vlm#1983",
-        ("other text with the cache",),
+        ("different text with the cache",),
         "With a cache the layer gets one token per call, and counts it as the first.",
     ),
     Bug(
@@ -34,11 +34,11 @@ class Layer(RotaryHeads):
         "With a cache, the text differs after some words.",
         ("cache",),
         "fla-org/flash-linear-attention#766",
-        ("other text with the cache",),
+        ("different text with the cache",),
         "The count of tokens was raised before the layer asked for it.",
     ),
     Bug(
-        "pairs turned as halves are stored",
+        "halves stored, pairs rotated",
         "rotary",
         """\
 class Layer(RotaryHeads):
@@ -53,6 +53,7 @@ class Layer(RotaryHeads):
         ("good loss, poor text", "right shapes, wrong numbers"),
         "Two conventions define which coordinates rotate together. The weights know "
         "only one.",
+        former="pairs turned as halves are stored",
     ),
     Bug(
         "angles in bfloat16",
@@ -107,7 +108,7 @@ class Places(nn.Module):
         "A colon is missing: one row of the table is taken, not the first rows.",
     ),
     Bug(
-        "positions end silently",
+        "positions past the table repeat",
         "places",
         """\
 class Places(nn.Module):
@@ -122,6 +123,7 @@ class Places(nn.Module):
         "D",
         ("fails at another length",),
         "All tokens beyond the table share its last row, where an error belongs.",
+        former="positions end silently",
     ),
     Bug(
         "an odd width",

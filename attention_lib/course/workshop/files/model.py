@@ -207,6 +207,7 @@ def sample(logits, temperature, top_p, generator=None):
 FORMS = ["B", "b", "H", "h", "I", "i", "f", "?", "text", "list", "Q", "q", "d"]
 KINDS = {0: (1, 4, lambda raw: raw.view(np.float32))}  # F32, Q4_1, Q8_0
 KINDS |= {3: (32, 20, q4_1), 8: (32, 34, q8_0)}
+# "²" and "½" count as letters here, and as numbers in the published tokenizer.
 WORD = re.compile(
     r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+"
 )
