@@ -2,7 +2,10 @@
 
 from attention_lib.course.exercises.ch20 import (
     ANY_SCALE,
+    EYE,
     MOVE,
+    PRODUCTS,
+    RATIO,
     STACK,
     check_divisor_finder,
     check_examiner,
@@ -10,8 +13,8 @@ from attention_lib.course.exercises.ch20 import (
 from tests.answers import solution
 
 divisor, examiner = check_divisor_finder.made, check_examiner.made
-WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
-FITS = "torch.allclose(weights @ value, found)"
+WEIGHTS, STEPS = f"attend(query, key, {EYE})", "query @ key.mT, weights.log()"
+RATIOS = "products.diff(dim=1) / logs.diff(dim=1)"
 CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
 SAYS = "return not bool(self.depends().triu(1).any())"
 ONE = "layer(x[i : i + 1])[0]"
@@ -36,16 +39,26 @@ RIGHT = {
     ],
     "divisor_finder": [
         divisor(),
-        divisor(WEIGHTS, "weights = torch.softmax(query @ key.T / c, dim=1)"),
-        divisor(WEIGHTS, "weights = (query / c @ key.mT).softmax(-1)"),
-        divisor(WEIGHTS, "weights = (query @ (key / c).T).softmax(-1)"),
-        divisor(FITS, "(weights @ value - found).abs().max() < 1e-5"),
-        divisor(FITS, "torch.allclose(found, weights @ value, atol=1e-6)"),
-        divisor("return c", "return float(c)"),
-        divisor("for c in candidates", "for c in sorted(candidates)"),
-        divisor("for c in candidates", "for c in reversed(candidates)"),
-        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = "
-                "scores / scores.sum(-1, keepdim=True)"),
+        divisor(", dtype=key.dtype", ""),
+        divisor(RATIO, f"float({RATIO})"),
+        divisor(RATIO, f"({RATIO})[None]"),
+        divisor("[0, 1]", "[0, -1]"),
+        divisor("[0, 0]", "[2, 1]", "[0, 1]", "[2, 0]"),
+        divisor(RATIO, f"{PRODUCTS} / torch.log(weights[0, 0] / weights[0, 1])"),
+        divisor(WEIGHTS, "torch.cat([attend(query, key, row[:, None]) for row in "
+                f"{EYE}], dim=1)"),
+        divisor(EYE, "F.one_hot(torch.arange(len(key))).to(key)"),
+        divisor(EYE, f"5 * {EYE}"),
+        divisor(RATIO, f"({RATIOS}).mean()"),
+        divisor(RATIO, f"({RATIOS}).median().item()"),
+        divisor(RATIO, "torch.linalg.lstsq(logs.diff(dim=1).reshape(-1, 1), "
+                "products.diff(dim=1).reshape(-1, 1)).solution.item()"),
+        divisor("query @ key.mT", "(query @ key.mT).log_softmax(dim=-1)"),
+        divisor(RATIO, "(products - products.mean(1, True)).norm() / (logs - "
+                "logs.mean(1, True)).norm()"),
+        divisor(STEPS, "(query @ key.T).numpy(), np.log(weights.numpy())"),
+        divisor(WEIGHTS, f"attend(key, query, {EYE})", "query @ key.mT",
+                "key @ query.mT"),
     ],
     "examiner": [
         examiner(),
@@ -91,13 +104,21 @@ MISTAKES = {
         (mixing(ONE, "layer(x[i])"), "raised"),
     ],
     "divisor_finder": [
-        (lambda attend, query, key, value, candidates: 2.0, "root of the width"),
-        (divisor("return c", "return str(c)"), "give a number"),
-        (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
-        (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
-        (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
-        (divisor("candidates:", "candidates[1:]:"), "Nothing is returned for some"),
-        (divisor("query @ key.mT", "query @ key"), "raised"),
+        (lambda attend, query, key: 2.0, "Right for one divisor. For another"),
+        (lambda attend, query, key: attend(query, key, key), "give a number"),
+        (divisor(RATIO, f"str({RATIO})"), "give a number"),
+        (divisor(EYE, "torch.ones(len(key), len(key))"), "NaN or infinity"),
+        (divisor(EYE, f"-{EYE}"), "NaN or infinity"),
+        (divisor(EYE, f"{EYE} + 1"), "the table of weights"),
+        (divisor(RATIO, f"2 * {RATIO}"), "For c = 2 you return 4"),
+        (divisor(RATIO, f"({RATIO}) ** 0.5"), "For c = 2 you return 1.4"),
+        (divisor(RATIO, f"max({RATIO}, 1)"), "For one below 1"),
+        (divisor("len(key)", "4"), "For fewer: Your code raised"),
+        (divisor("return", "for c in [2.0, 4.0, 8.0]:\n        if abs(c - "
+                 f"{RATIO}) < 0.1:\n            return c\n    0,"),
+         "your code gives nothing back"),
+        (divisor("    weights", "    query *= 2\n    weights"), "changes its input"),
+        (divisor("len(key)", "key.shape[1]"), "raised"),
     ],
     "examiner": [
         (examiner(MOVE, "changed[:, position] += 1"), "hides equal changes"),

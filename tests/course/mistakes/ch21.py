@@ -5,18 +5,18 @@ from attention_lib.course.exercises.ch21 import (
     LINE,
     WEIGHTS,
     WHICH,
-    check_mended_weights,
+    check_fixed_weights,
     check_small_bug,
 )
 from tests.answers import as_numbers
 
-weights, small = check_mended_weights.made, check_small_bug.made
+weights, small = check_fixed_weights.made, check_small_bug.made
 LOW = "torch.finfo(scores.dtype).min"
 HIDDEN = f"scores.where(mask, {LOW})"
 
 RIGHT = {
     "faulty_lines": [3452, *as_numbers(3452), 3400 + 52, 3452.0],
-    "mended_weights": [
+    "fixed_weights": [
         weights(),
         weights(LOW, "-torch.finfo(scores.dtype).max"),
         weights(HIDDEN, f"scores.masked_fill(~mask, {LOW})"),
@@ -49,7 +49,7 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "faulty_lines": [(1234, "More than one is wrong")],
-    "mended_weights": [
+    "fixed_weights": [
         (weights(LOW, "-1e30"), "A number such as"),
         (weights(WEIGHTS, "scores.masked_fill(~mask, -1e9).softmax(dim=-1)"),
          "With an empty row: A row with nothing to see shares"),
