@@ -27,7 +27,7 @@ def write(model, token_ids, count):
         "The first answer is right. The second one answers the first question, too.",
         ("written twice",),
         "casper-hansen/AutoAWQ#178",
-        ("same text twice, different answers", "different text with the cache"),
+        ("same text, different answer", "different text with the cache"),
         "Its memory may be reused. But the old text was not cleared.",
     ),
     Bug(
@@ -45,7 +45,7 @@ def write(model, token_ids, count):
         "The best token is taken at each step, and still the text differs each time.",
         ("written twice", "written in full"),
         "jadore801120/attention-is-all-you-need-pytorch#53",
-        ("same text twice, different answers",),
+        ("same text, different answer",),
         "A model is in training mode until `eval()` is called.",
         former="dropout while writing",
     ),
@@ -153,7 +153,7 @@ def chances(logits, temperature, top_k, top_p):
         "With `top_k=1` the text is not always the same.",
         ("top-k",),
         "kingoflolz/mesh-transformer-jax#164",
-        ("same text twice, different answers",),
+        ("same text, different answer",),
         "Ranks count from 0: the token of rank k is number k + 1.",
     ),
     Bug(
@@ -190,7 +190,7 @@ def names(tokens, page_len):
         "Rarely, an answer belongs to a different person's question.",
         ("shared pages",),
         "vllm-project/aibrix#2329",
-        ("same text twice, different answers", "answer depends on the batch"),
+        ("same text, different answer", "answer depends on the batch"),
         "Keys and values depend on all earlier tokens, so a page's name must, too.",
     ),
 )

@@ -18,7 +18,7 @@ class Layer(Heads):
         "In evaluation mode, the same input has a different output at each call.",
         ("deterministic",),
         "huggingface/pytorch-image-models#1978",
-        ("same text twice, different answers",),
+        ("same text, different answer",),
         "The function cannot know whether the layer trains: it drops whenever it gets "
         "a probability.",
     ),
@@ -37,7 +37,7 @@ class Layer(Heads):
         "tensor.",
         ("deterministic",),
         "GeeeekExplorer/nano-vllm#170",
-        ("same text twice, different answers", "loss stays too high"),
+        ("same text, different answer", "loss stays too high"),
         "The underscore at the end: the input tensor is overwritten.",
     ),
     Bug(

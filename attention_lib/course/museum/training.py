@@ -240,7 +240,7 @@ def measure(model, loss_of, batches):
         "it could.",
         ("measured twice",),
         "udacity/deep-learning-v2-pytorch#3",
-        ("same text twice, different answers", "loss stays too high"),
+        ("same text, different answer", "loss stays too high"),
         "`no_grad` saves memory. It does not switch dropout off.",
     ),
 )
