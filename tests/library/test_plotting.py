@@ -221,8 +221,10 @@ def test_show_panels_label_outer_axes_and_have_one_legend(count):
     assert last == ["step"] * min(count, 2)
     labelled = [bool(ax.get_ylabel()) for ax in figure.axes]
     assert labelled == [i % 2 == 0 for i in range(count)]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
+    legends = [ax.get_legend() for ax in figure.axes]
+    assert legends[1:] == [None] * (count - 1)
+    assert not figure.legends
+    assert [text.get_text() for text in legends[0].get_texts()] == list(CURVES)
     assert all(ax.get_ylim()[0] == 0 for ax in figure.axes)
 
 
