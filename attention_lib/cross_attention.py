@@ -229,7 +229,13 @@ class TinyTranslator(nn.Module):
         like = weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=max_len, like=like)
         vectors = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
-        return self.dropout(self.token_embedding(token_ids) * width**0.5 + vectors)
+        try:
+            x = self.token_embedding(token_ids)
+        except IndexError as error:  # on the CPU, of a table's look-up
+            raise ValueError(
+                f"token_ids must be between 0 and {self.config.vocab_size - 1}"
+            ) from error
+        return self.dropout(x * width**0.5 + vectors)
 
 
 CrossNormPlacement = Literal["pre", "post"]

@@ -185,7 +185,8 @@ class LanguageModel(nn.Module):
             return self._embed(token_ids, start, positions)
         except IndexError as error:  # on the CPU, of a table's look-up
             raise ValueError(
-                f"token_ids must be between 0 and {self.config.vocab_size - 1}"
+                f"token_ids must be between 0 and {self.config.vocab_size - 1}, "
+                f"positions between 0 and {self.config.context_len - 1}"
             ) from error
 
     def _embed(

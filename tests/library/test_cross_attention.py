@@ -175,6 +175,10 @@ def test_translator_refuses(refused):
         translate(model, ids(SOURCE), **call | {"start": 11})
     with refused(ValueError, "max_new_tokens must be at most 9 after 1 tokens in a"):
         translate(model, ids(SOURCE), **call | {"max_new_tokens": 10})
+    for read in (model.encode, lambda texts: model(ids(SOURCE), texts)):
+        for wrong in (-1, 11):
+            with refused(ValueError, "token_ids must be between 0 and 10"):
+                read(torch.full((BATCH, 2), wrong))
     with refused(TypeError, "layer must be a MultiHeadAttention; got"):
         cache_memory(make_mha("sdpa", D_MODEL, HEADS), vectors(SOURCE).float())
     with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from attention_lib.pretrained import Decoder, read_config
 from tests.loops import positions_by_loops
 from tests.tensors import assert_same, global_seed
 
@@ -49,6 +50,14 @@ def test_sinusoidal_positions_far_places_are_accurate():
     angles = [10**6 / 10_000 ** (i / 3) for i in range(3)]
     exact = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
     assert_close(table, torch.tensor(exact), atol=1e-9, rtol=0)
+
+
+def test_published_models_name_positions_beyond_their_table(refused):
+    fields = {"model_type": "gpt2", "vocab_size": 7, "n_positions": 4, "n_embd": 4}
+    model = Decoder(read_config(fields | {"n_layer": 1, "n_head": 2}))
+    ids, beyond = torch.ones(1, 2, dtype=torch.int64), torch.tensor([0, 4])
+    with refused(ValueError, "token_ids must be between 0 and 6, positions between 0"):
+        model(ids, positions=beyond)
 
 
 @given(offset=st.integers(0, 20), length=st.integers(1, 9))

@@ -401,7 +401,7 @@ CALLS += [
     (TinyLM, {"config": MODEL.config},
      {"config": [None, "x", {"d_model": 6}, ModelConfig, CONFIG]}),
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
-       {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
+       {"token_ids": [*NO_IDS, LONG, IDS + 6, IDS - 2], "lengths": NO_LENGTHS})
       for call in (MODEL, MODEL.stream, MODEL.attention_weights, PLACELESS,
                    SMALL, SMALL.stream, SMALL.attention_weights, DECODER)),
     (al.grouped_query.repeat_kv, {"x": X[None], "groups": 2},
