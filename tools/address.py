@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -25,6 +26,12 @@ def repository_address(root: Path) -> str | None:
     if name:
         server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
         return plain_address(f"{server}/{name}")
+    return _origin(root)
+
+
+@cache  # a build asks ten times, and git answers in a process of its own
+def _origin(root: Path) -> str | None:
+    """Return the address of the remote `origin`, or None."""
     try:
         if Path(git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return None
