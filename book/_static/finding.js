@@ -10,7 +10,7 @@ globalThis.bookFinding = (() => {
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
-  const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1, asked: 1.6 };
+  const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
@@ -136,13 +136,13 @@ globalThis.bookFinding = (() => {
   const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
   const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
   const write = (pages) => {
-    const scripts = {}, all = [], theirs = [], titles = [];
+    const scripts = {}, all = [], indexed = [], titles = [];
     const list = pages.map(([page, places]) => {
       const found = places.map(([anchor, heading, code, text, asked, see]) => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
-        theirs.push(asked); // askers' words, which no page shows
+        indexed.push(`${all.at(-1)} ${asked}`); // askers' words, which no page shows
         titles.push([page, title]);
         return [anchor, number?.trim() ?? "", nameOf(anchor) ? "" : title, see];
       });
@@ -159,7 +159,7 @@ globalThis.bookFinding = (() => {
       const number = titles.findIndex((its) => title && its[1] === line(title) && its[0].endsWith(address));
       if (number >= 0) entry.push(number);
     });
-    return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all), pack(theirs)])};\n` };
+    return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(indexed)])};\n` };
   };
 
   // ---- Finding ----
@@ -171,7 +171,7 @@ globalThis.bookFinding = (() => {
 
   // The index, in steps after which a browser may do something else. MiniSearch's own way, text
   // by text, takes ten times as long: here its table gets each word once, with its places.
-  const opening = function* ([pages, ...packed]) {
+  const opening = function* ([pages, packed]) {
     const places = [], lengths = [], table = new Map(); // by word, field and place: how often
     const held = (word, field) => {
       const fields = table.get(word) ?? table.set(word, new Map()).get(word);
@@ -195,17 +195,16 @@ globalThis.bookFinding = (() => {
         const codes = group === 3 && split(title).map(([[name]]) => name);
         const own = codes ? all.filter((word) => codes.includes(word)) : all;
         places.push({ address, page, nth, title, number, from: nth ? found[0][2] : "", group, weight, see, subjects: part < 1 ? [] : names.map(subject), words: [...new Set(own)] });
-        lengths.push([0, 0, 0, 0]);
+        lengths.push([0, 0, 0]);
         for (const word of own) add(held(word, 0), 0, id);
         for (const word of [...(nth ? whole : []), ...(codes ? all : [])]) add(held(word, 1), 1, id);
         yield;
       }
     }
-    for (const nth of packed.keys()) // texts, and askers' words: fields 2 and 3
-      for (const [word, ids] of unpack(packed[nth], places.length)) {
-        for (const id of ids) add(held(word, 2 + nth), 2 + nth, id);
-        yield;
-      }
+    for (const [word, ids] of unpack(packed, places.length)) {
+      for (const id of ids) add(held(word, 2), 2, id);
+      yield;
+    }
     const fields = Object.keys(FIELDS), count = places.length;
     const index = MiniSearch.loadJS({
       documentCount: count, nextId: count, documentIds: [...places.keys()], fieldLength: lengths, storedFields: {}, dirtCount: 0,
