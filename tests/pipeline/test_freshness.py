@@ -10,7 +10,7 @@ from nbformat.v4 import (
 )
 
 from tests.running import sample, written
-from tools.record.freshness import fingerprints, seal, stale_causes, state
+from tools.record.freshness import fingerprints, seal, stale_causes, states
 from tools.record.reach import reached_files
 
 LIBRARY = {
@@ -104,13 +104,13 @@ def test_stale_causes_name_outputs_that_were_edited_by_hand(root, edit):
     assert stale_causes(notebook(), edited, root) == ["its outputs, by hand, changed"]
 
 
-def test_state_is_that_of_the_records_code_and_compared_outputs(root):
+def test_state_of_a_record_is_that_of_code_and_compared_outputs(root):
     folder = root / "notebooks"
     folder.mkdir()
 
     def stored(made):
         (folder / "01.ipynb").write_text(writes(made))
-        return state(root)
+        return states(root)["01"]
 
     first = stored(record(root))
     (root / "requirements.txt").write_text(PINS + "new==1\n")

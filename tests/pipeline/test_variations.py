@@ -10,9 +10,10 @@ from tests.running import ROOT, ran
 from tools.check import reproduces, variations
 from tools.check.reproduces import BLANK, fill
 from tools.check.variations import TABLE, TITLES, UnfitError, by_chapter, settings
-from tools.record.freshness import state
+from tools.record.freshness import states
 
 FILL = "run `python -m tools.check.variations --fill`"
+NOW = {"01-toy": "a"}
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
 
 
@@ -22,13 +23,13 @@ def cell(place="01-toy, code cell 1", **found):
     return {"place": place, "outcome": "passed", "compared": True} | none | found
 
 
-def row(**entry):
-    """A row of the table, with one chapter."""
+def row(*stems, **entry):
+    """A row of the table, with one chapter or those named."""
     counts = {"cells": 2, "compared": 1, "pictures": 1, "drawings": 0, "failed": 0}
-    said = {"what": "two threads", "date": "2026-11-21", "records": "12345678"}
-    said |= {"on": "", "seconds": 80}
+    counts |= {"largest": 0.0, "of": "a", "date": "2026-11-21"} | entry
+    said = {"what": "two threads", "on": "", "seconds": 80}
     said |= {"versions": {"python": "3.11.7", "torch": "2.13.0"}}
-    return said | {"chapters": {"01-toy": counts | {"largest": 0.0} | entry}}
+    return said | {"chapters": dict.fromkeys(stems or ("01-toy",), counts)}
 
 
 def test_findings_are_summed_up_by_chapter():
@@ -49,15 +50,15 @@ def test_tables_show_differences_what_is_missing_and_what_is_older():
     rows = {
         "as-recorded": row(largest=0.125),
         "avx2": row(failed=2),
-        "layout": row() | {"records": "0", "date": "2026-11-01"},
+        "layout": row(of="0", date="2026-11-01", largest=0.5),
         "gpu": {"what": "a GPU", "missing": "no GPU at hand"},
     }
-    assert reproduces.show(rows).splitlines()[2:] == [
+    assert reproduces.show(rows, NOW).splitlines()[2:] == [
         "| two threads | 0.12 |",
         "| two threads | **2 differ** |",
-        "| two threads | 0 |",
+        "| two threads | (0.50) |",
     ]
-    summary = reproduces.summary(rows, "12345678").splitlines()[2:]
+    summary = reproduces.summary(rows, NOW).splitlines()[2:]
     assert summary[-1] == "| a GPU | – | – | – | still to be measured: no GPU at hand |"
     assert [line.split("|", 5)[5] for line in summary[:3]] == [
         " 3.11.7, 2.13.0 |",
@@ -71,11 +72,11 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     for page, blank in zip(reproduces.PAGES, ("variations", "proof"), strict=True):
         (tmp_path / page).write_text(f"% results: {blank}\n% end\n")
     monkeypatch.setattr(reproduces, "ROOT", tmp_path)
+    monkeypatch.setattr(reproduces, "states", lambda root: NOW)
     titles = {"as-recorded": "two threads", "gpu": "two threads"}
     missing = {"what": "a GPU", "missing": "no GPU at hand"}
     for gpu in (missing, row(), missing):
         reproduces.write({"gpu": gpu, "as-recorded": row()}, titles)
-    monkeypatch.setattr(reproduces, "state", lambda root: "12345678")
     reproduces.write({}, titles)
     kept = json.loads((tmp_path / reproduces.RESULTS).read_text())
     assert kept["rows"] == {"as-recorded": row(), "gpu": row()}
@@ -88,20 +89,54 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        ("12345678", "were run again and compared, under 2 conditions: **0 differ**."),
+        ("a", "were run again and compared, under 2 conditions: **0 differ**."),
         ("0", "as on 1 kind of machine: **1 differ**."),
         ("1", "At an earlier state of the book, 1 code cells and 1 figures"),
     ],
 )
 def test_only_what_ran_on_the_records_that_are_there_is_counted(now, words):
-    rows = {"as-recorded": row(), "avx2": row(), "layout": row(failed=1)}
-    rows["layout"]["records"] = "0"
+    rows = {"as-recorded": row(), "avx2": row(), "layout": row(failed=1, of="0")}
     rows["gpu"] = {"what": "a GPU", "missing": "no GPU at hand"}
-    made = reproduces.texts({"rows": rows, "machine": "one"}, now)
+    made = reproduces.texts({"rows": rows, "machine": "one"}, {"01-toy": now})
     assert words in made["proof"]
     lines = made["variations"].splitlines()[2:5]
     earlier = ["an earlier state of the book" in line for line in lines]
-    assert earlier == [row["records"] != now for row in [*rows.values()][:3]]
+    assert earlier == [now != "a", now != "a", now != "0"]
+
+
+def test_chapters_that_changed_are_named_and_left_out():
+    now = {"01-toy": "a", "02-head": "b", "03-masks": "a"}
+    whole = row(*now)
+    rows = {"as-recorded": whole, "avx2": whole, "layout": row()}
+    made = reproduces.texts({"rows": rows, "machine": "one"}, now)
+    assert made["proof"].startswith("2 code cells")
+    assert "under 2 conditions" in made["proof"]
+    assert made["proof"].endswith(" Chapters that changed since are left out: 2.")
+    lines = made["variations"].splitlines()[3:5]
+    ends = [line.split("|")[5].strip().split("; ")[-1] for line in lines]
+    words = "without chapters changed since: "
+    assert ends == [f"{words}2", f"{words}2, 3"]
+
+
+def test_run_of_some_chapters_keeps_the_others_of_the_same_versions():
+    now = dict.fromkeys(("01-toy", "02-head"), "a")
+    old, new = row("01-toy", "02-head", "03-gone"), row("02-head", largest=0.5)
+    new["seconds"] = 1
+    found = reproduces.merged(old, new, now)
+    assert [it["largest"] for it in found["chapters"].values()] == [0.0, 0.5]
+    assert found["seconds"] == 80
+    new["versions"] = {"python": "3.12"}
+    assert reproduces.merged(old, new, now) == new
+    assert reproduces.merged({}, new, now) == new
+    assert reproduces.merged(old, row(*now), now) == row(*now)
+
+
+def test_changed_are_the_chapters_whose_results_do_not_count(monkeypatch):
+    found = KEPT["rows"]["as-recorded"]["chapters"]
+    now = {stem: it["of"] for stem, it in found.items()} | {"03-masks": "new"}
+    monkeypatch.setattr(variations, "states", lambda root: now)
+    assert variations.changed("as-recorded") == ["03-masks"]
+    assert variations.changed("none") == sorted(now)
 
 
 def test_command_fills_pages_and_runs_nothing(monkeypatch):
@@ -113,7 +148,7 @@ def test_command_fills_pages_and_runs_nothing(monkeypatch):
 
 
 def test_pages_show_what_is_kept():
-    made, blanks = reproduces.texts(KEPT, reproduces.state(ROOT)), set[str]()
+    made, blanks = reproduces.texts(KEPT, states(ROOT)), set[str]()
     for name in reproduces.PAGES:
         page = (ROOT / name).read_text(encoding="utf-8")
         assert fill(page, made) == page, FILL
@@ -129,9 +164,7 @@ def test_every_variation_has_a_row_that_agrees_in_all_chapters():
             assert set(found["chapters"]) <= stems, f"{name}: `make test-variations`"
             assert all(entry["failed"] == 0 for entry in found["chapters"].values())
     plain = KEPT["rows"]["as-recorded"]["chapters"]
-    # A row of an earlier state lacks newer chapters; the pages say that it is one.
-    earlier = KEPT["rows"]["as-recorded"]["records"] != state(ROOT)
-    assert set(plain) == stems or earlier, "run `make test-variations`"
+    assert set(plain) == stems, "run `make test-variations ARGS=--changed`"
     left = [entry["cells"] - entry["compared"] for entry in plain.values()]
     assert sum(left) < 0.05 * sum(entry["cells"] for entry in plain.values())
 

@@ -32,7 +32,8 @@ def main() -> int:
     for name, (where, importable) in RUNS.items():
         paths = write_copies(ROOT, WORK / name, f"file://{WORK / 'repository'}", commit)
         faults, cells = check(paths, environment(where), importable)
-        print(show({name: {"what": name, "chapters": by_chapter(cells)}}), flush=True)
+        table = {name: {"what": name, "chapters": by_chapter(cells)}}
+        print(show(table, {}), flush=True)
         wrong += [f"{name}: {fault}" for fault in faults]
     print("\n".join(wrong) or "all copies agree")
     return 1 if wrong else 0

@@ -1,8 +1,9 @@
 """Run every notebook as on other machines, and compare: `make test-variations`.
 
-Run as `python -m tools.check.variations [--only CHAPTERS] [NAME ...]`, by the table in
+Run as `python -m tools.check.variations [--changed] [NAME ...]`, by the table in
 `variations.toml`. It keeps what it finds in `book/reproduces.json`, and fills the pages
-that show it; `--fill` does only that. A variation that this machine cannot make keeps
+that show it; `--fill` does only that. `--changed` runs the chapters whose results are
+of another state, `--only` those named. A variation that this machine cannot make keeps
 its row of an earlier run, with the date of that.
 """
 
@@ -20,8 +21,8 @@ from typing import Any
 
 from tools import running
 from tools.check.devices import describe, missing
-from tools.check.reproduces import COUNTS, show, summary, write
-from tools.record.freshness import state
+from tools.check.reproduces import COUNTS, RESULTS, current, show, summary, write
+from tools.record.freshness import states
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE: dict[str, dict[str, Any]] = tomllib.loads(
@@ -133,17 +134,17 @@ def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         own = settings(name, Path(folder))
         python = environment(name) if "python" in entry else None
-        began = time.monotonic()
+        began, now = time.monotonic(), states(ROOT)
         status, cells = compare(report, *options, "notebooks", python=python, **own)
     chapters = by_chapter(cells)
+    ran = {"date": datetime.now(UTC).date().isoformat()}
+    chapters = {stem: chapters[stem] | ran | {"of": now[stem]} for stem in chapters}
     failed = any(entry["failed"] for entry in chapters.values())
     if not cells or status != failed:  # 1 where cells failed; others broke down
         raise RuntimeError(f"pytest ended with {status}: see {report.stem}.log")
     ask = [python or sys.executable, "-c", SAY_VERSIONS]
     return {
         "what": TITLES[name],
-        "date": datetime.now(UTC).date().isoformat(),
-        "records": state(ROOT),
         "seconds": round(time.monotonic() - began),
         "versions": json.loads(running.run(ask, limit=60, check=True).stdout),
         "on": describe("cuda") if name == "gpu" else "",
@@ -168,11 +169,21 @@ def by_chapter(cells: Cells) -> dict[str, dict[str, Any]]:
     return chapters
 
 
-def run(names: list[str], only: list[str]) -> bool:
+def changed(name: str) -> list[str]:
+    """Return the chapters whose result in a row is missing, or of another state."""
+    kept = json.loads((ROOT / RESULTS).read_text("utf-8"))["rows"].get(name, {})
+    return sorted(states(ROOT).keys() - current(kept, states(ROOT)).keys())
+
+
+def run(names: list[str], chosen: str, only_changed: bool = False) -> bool:
     """Measure, report the result, keep the rows; return whether all agreed."""
     rows: dict[str, dict[str, Any]] = {}
     agreed = True
     for name in names:
+        chosen = " or ".join(changed(name)) if only_changed else chosen
+        if only_changed and not chosen:
+            continue
+        only = ["-k", chosen] if chosen else []
         report = ROOT / "reports" / f"variation-{name}.json"
         print(f"{name}: {TITLES[name]} …", flush=True)
         try:
@@ -191,16 +202,17 @@ def run(names: list[str], only: list[str]) -> bool:
             print(f"  {failed} cells differ, {row['seconds']} s: {report.stem}.log")
             agreed &= not failed
         rows[name] = row
-        if not only:  # a part of the notebooks is no table of the book
-            write(rows, TITLES)
-    print(f"{summary(rows, state(ROOT))}\n\n{show(rows)}")
+        write({name: row}, TITLES)
+    print(f"{summary(rows, states(ROOT))}\n\n{show(rows, states(ROOT))}")
     return agreed
 
 
 def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="tools.check.variations", description=__doc__)
-    parser.add_argument("--only", help="chapters, as pytest's -k has it")
+    parser.add_argument("--only", default="", help="chapters, as pytest's -k has it")
+    changed = "run chapters whose results are of another state"
+    parser.add_argument("--changed", action="store_true", help=changed)
     parser.add_argument("--fill", action="store_true", help="run nothing, fill pages")
     parser.add_argument("name", nargs="*", help="variations; all by default")
     options = parser.parse_args()
@@ -209,8 +221,8 @@ def main() -> int:
     if options.fill:
         write({}, TITLES)
         return 0
-    only = ["-k", options.only] if options.only else []
-    return 0 if run(options.name or list(TITLES), only) else 1
+    names = options.name or list(TITLES)
+    return 0 if run(names, options.only, options.changed) else 1
 
 
 if __name__ == "__main__":

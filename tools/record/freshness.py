@@ -56,16 +56,16 @@ def seal(record: NotebookNode) -> dict[str, str]:
     return {"outputs": _hash(json.dumps(left, sort_keys=True))}
 
 
-def state(root: Path) -> str:
-    """Return a hash of all records: of their code, and of the outputs compared."""
-    held = []
+def states(root: Path) -> dict[str, str]:
+    """Return, by chapter, a hash of its record: of code, and of outputs compared."""
+    found = {}
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         record = from_dict(json.loads(path.read_text(encoding="utf-8")))
         compared = [it for it in code_of(record) if "not-compared" not in tags(it)]
         outputs = json.dumps([it.outputs for it in compared], sort_keys=True)
-        prints = record.metadata.get("attention_book", {})
-        held.append(f"{path.stem} {prints.get('code')} {_hash(outputs)}")
-    return _hash(*held)[:8]
+        code = str(record.metadata.get("attention_book", {}).get("code"))
+        found[path.stem] = _hash(code, outputs)[:8]
+    return found
 
 
 def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:

@@ -126,12 +126,12 @@ def write_pages(english: Path, tree: Path, shown: set[str]) -> None:
 def _filled(text: str, english: Path) -> str:
     """Return a page with the results of the runs in the words of the edition."""
     from tools.check.reproduces import RESULTS, fill, texts
-    from tools.record.freshness import state
+    from tools.record.freshness import states
 
     if "% results: proof\n" not in text:
         return text
     kept = json.loads((english / RESULTS).read_text(encoding="utf-8"))
-    return fill(text, texts(kept, state(english)))
+    return fill(text, texts(kept, states(english)))
 
 
 def write_notebooks(english: Path, tree: Path) -> None:
