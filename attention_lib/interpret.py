@@ -430,6 +430,7 @@ def _change(
     weight, columns = weight_of(out_proj), _columns(context, *head)
     hooks = *out_proj._forward_hooks.values(), *out_proj._forward_pre_hooks.values()
     foreign = any(getattr(hook, "__module__", "") != __name__ for hook in hooks)
+    foreign = foreign or "forward" in vars(out_proj)  # as accelerate replaces it
     if weight is None or foreign or getattr(block, "norm_outputs", False):
         new = _ask(out_proj, _with(context, *head, value))
         return _added(block, new) - _added(block, output)

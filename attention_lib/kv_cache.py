@@ -45,6 +45,9 @@ class CacheLike(Protocol):
 class LayerCache:
     """The keys and values of one layer, in memory that is allocated once.
 
+    A gradient reaches back through one call. To train on top of a prefix, give each
+    step a copy of its own: ``repeat(1)``.
+
     Args:
         batch_size: how many texts.
         num_heads: heads of the keys and values.
@@ -74,8 +77,9 @@ class LayerCache:
         require_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
         require_positive(head_dim=head_dim, value_dim=value_dim)
         sizes = batch_size, num_heads, max_len
-        self.keys = torch.zeros(*sizes, head_dim, device=device, dtype=dtype)
-        self.values = torch.zeros(*sizes, value_dim, device=device, dtype=dtype)
+        with torch.inference_mode(False):  # a later call may be made without it
+            self.keys = torch.zeros(*sizes, head_dim, device=device, dtype=dtype)
+            self.values = torch.zeros(*sizes, value_dim, device=device, dtype=dtype)
         self.max_len = max_len
         self.length = 0
 

@@ -330,8 +330,9 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         """Return the parameters themselves: each belongs to one head already."""
         shared = self.out_proj.named_parameters(prefix="out_proj")
         parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in shared}
-        for name, _ in self.heads[0].named_parameters():  # such as q_proj.weight
-            parts[name] = [head.get_parameter(name) for head in self.heads]
+        each = [dict(head.named_parameters()) for head in self.heads]
+        for name in {name: 0 for own in each for name in own}:  # such as q_proj.weight
+            parts[name] = [own[name] for own in each if name in own]
         return parts
 
 

@@ -55,5 +55,5 @@ class RMSNorm(nn.Module):
         require_features(x, weight=self.weight)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
         normed = wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
-        weight = 1 + self.weight if self.unit_offset else self.weight
-        return (normed * weight).to(x.dtype)
+        weight = self.weight.to(wide.dtype)
+        return (normed * (1 + weight if self.unit_offset else weight)).to(x.dtype)

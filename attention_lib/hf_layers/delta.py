@@ -33,20 +33,22 @@ class DeltaCache:
 
 
 def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
-    """Refuse padding after a cached prefix: the state would decay between tokens.
+    """Refuse padding after tokens that a cache holds: the state would decay there.
 
-    Only such a call reads the values of its mask; a compiled call never does.
+    Only a call with a cache reads the values of its mask; a compiled call never does.
 
     Raises:
-        ValueError: padding after the tokens that the cache holds.
+        ValueError: padding after a token, in this call or an earlier one.
     """
-    begun = cache is not None and cache.state is not None
-    if not begun or mask.is_meta or torch.compiler.is_compiling() or mask.all():
+    if cache is None or mask.is_meta or torch.compiler.is_compiling() or mask.all():
         return
-    raise ValueError(
-        "mask must be True after a cached prefix: padding there would change the "
-        "state; read texts of unequal length from their start, or one by one"
-    )
+    begun = cache.state is not None or (mask[:, :-1] & ~mask[:, 1:]).any()
+    if begun:
+        raise ValueError(
+            "mask must be True after a text's first token, also of a cached prefix: "
+            "padding there would change the state; pad on the left, or read texts of "
+            "unequal length one by one"
+        )
 
 
 class DeltaAttention(nn.Module):
@@ -81,7 +83,8 @@ class DeltaAttention(nn.Module):
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are real; padding, before a text, is read as zeros.
+            mask: which tokens are real; padding is read as zeros, and may stand before
+                a text, or, without a cache, after it, but not between its tokens.
             positions: not used: this layer depends on the order of tokens only.
             cache: a ``DeltaCache``, which this call changes.
         """
@@ -111,7 +114,7 @@ class DeltaAttention(nn.Module):
         else:
             mixed = torch.cat((cache.last, mixed), dim=1)
         if cache is not None:
-            cache.last = mixed[:, 1 - size :]
+            cache.last = mixed[:, mixed.shape[1] + 1 - size :]
         channels = mixed.shape[-1]
         return F.conv1d(mixed.mT, self.conv, groups=channels).mT
 

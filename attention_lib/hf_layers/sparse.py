@@ -42,7 +42,8 @@ class IndexedCache(LayerCache):
             device=like.keys.device,
             dtype=like.keys.dtype,
         )
-        self.index_keys = like.keys.new_zeros(batch_size, max_len, width)
+        with torch.inference_mode(False):  # as LayerCache
+            self.index_keys = like.keys.new_zeros(batch_size, max_len, width)
 
     def append_index(self, key: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
         """Append the index's keys of new tokens, before their latents are appended."""

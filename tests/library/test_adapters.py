@@ -282,11 +282,24 @@ def test_layer_of_the_wrong_type_is_still_refused(refused):
         layer(numbers(width=5).float())
 
 
+class Lora(nn.Linear):
+    """A linear layer with more parameters, as loralib has it."""
+
+    def __init__(self, part):
+        super().__init__(part.in_features, part.out_features, bias=False)
+        self.down = nn.Parameter(torch.ones(2, part.in_features))
+
+
 def test_copied_weights_of_adapters_do_not_get_lost():
     packed, split = (make_mha(kind, D_MODEL, HEADS) for kind in ("sdpa", "split"))
     packed.qkv_proj = Adapter(packed.qkv_proj)
     with pytest.raises(ValueError, match="built alike"):
         copy_weights(packed, split)
+    for head in (0, 1):
+        heads = make_mha("wrapper", D_MODEL, HEADS)
+        heads.heads[head].q_proj = Lora(heads.heads[head].q_proj)
+        with pytest.raises(ValueError, match="built alike"):
+            copy_weights(heads, split)
 
 
 def test_counting_operations_changes_none():

@@ -1,5 +1,7 @@
 """attention_lib.grouped_query: grouped heads against multi-head, and each option."""
 
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -289,6 +291,12 @@ def test_rms_norm_equals_torch(dtype):
     torch.testing.assert_close(norm(x), wanted)
     if dtype != torch.bfloat16:  # there weight - 1 is rounded
         torch.testing.assert_close(plus_one(x), wanted)
+    else:  # 1 is added in float32: then it is Gemma's
+        theirs = importlib.import_module("transformers.models.gemma3.modeling_gemma3")
+        gemma = theirs.Gemma3RMSNorm(D_MODEL, eps=1e-5).to(dtype)
+        for part in (plus_one, gemma):
+            part.weight.data.normal_(std=0.3, generator=seeded(0))
+        assert plus_one(x).equal(gemma(x))
 
 
 def test_rms_norm_hand_written():

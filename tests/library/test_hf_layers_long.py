@@ -86,9 +86,30 @@ def test_layer_with_a_cache_equals_the_published_one_piece_by_piece(
     torch.testing.assert_close(in_pieces, at_once, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize(
-    "name", [it for it in CACHED if KINDS[it].call in (stated, lightning)]
-)
+STATED = [it for it in CACHED if KINDS[it].call in (stated, lightning)]
+
+
+@pytest.mark.parametrize("name", STATED)
+@torch.no_grad()
+def test_padding_after_a_token_is_refused_where_a_cache_keeps_the_state(name, refused):
+    layer = build(name, 0, SIZES[0])
+    ours, (x, real) = from_transformers(layer), texts(layer)
+    with refused(ValueError, "mask must be True after a text's first token"):
+        ours(x, real.flip(1), cache=ours.new_cache(2, LENGTH))
+    ours(x, real.flip(1))  # without a cache nothing reads on
+
+
+@torch.no_grad()
+def test_short_convolution_may_be_of_one_token():
+    ours = from_transformers(build("Qwen3NextGatedDeltaNet", 0, SIZES[0])).double()
+    ours.conv = torch.nn.Parameter(ours.conv[..., :1].clone())
+    x = torch.randn(2, 5, ours.out_proj.out_features, generator=seeded(1)).double()
+    cache = ours.new_cache(2, 5)
+    steps = [ours(token, cache=cache) for token in x.split(1, dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), ours(x))
+
+
+@pytest.mark.parametrize("name", STATED)
 @torch.no_grad()
 def test_layer_with_a_state_equals_the_published_one_over_many_chunks(name):
     layer, length = build(name, 0, SIZES[1]), 2 * CHUNK + 22

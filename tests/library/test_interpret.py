@@ -213,6 +213,24 @@ def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
 
 
 @torch.no_grad()
+def test_a_path_goes_through_a_replaced_forward_as_through_a_hook():
+    def doubled(out_proj):  # as accelerate does it
+        plain = out_proj.forward
+        out_proj.forward = lambda x: 2 * plain(x)
+
+    def hooked(out_proj):
+        out_proj.register_forward_hook(lambda part, given, found: 2 * found)
+
+    found = []
+    for change in (doubled, hooked):
+        model = grouped("TinyLlama")
+        change(model.blocks[0].attention.out_proj)
+        path = interpret.patch_path(model, (0, 1), (1, 0), "value", 0.2)
+        found.append(logits_of(model, path))
+    assert_close(*found)
+
+
+@torch.no_grad()
 def test_heads_that_share_a_kv_head_share_one_path():
     model = grouped("TinyLlama")
     once, again, other = (

@@ -116,6 +116,18 @@ def test_cropped_cache_reads_on_as_if_the_rest_had_not_been(read, name):
     assert twin.nbytes == sum(own.nbytes for own in held(twin))
 
 
+@each_cache
+def test_cache_of_inference_mode_goes_on_without_it(read, name):
+    call, new_cache, draw = read(name)
+    with torch.inference_mode():
+        cache = new_cache(BATCH, LENGTH + 1)
+        call(draw(LENGTH), cache=cache)
+    with torch.no_grad():
+        found, rest = call(draw(1, 1), cache=cache), draw(1, 1)
+        wanted = call(torch.cat([draw(LENGTH), rest], dim=1))[:, LENGTH:]
+    assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 class Listed:
     """A cache of one's own: it offers what ``CacheLike`` names, and no more."""
 

@@ -492,7 +492,7 @@ WITHIN = {
         (
             lambda case: True,
             ValueError,
-            "mask must be True after a cached prefix",
+            "mask must be True after a text's first token",
         ),
     ),
 }

@@ -17,6 +17,7 @@ from typing import Any
 
 import pikepdf
 import pypdfium2  # type: ignore[import-untyped]
+from lxml import html
 from playwright.sync_api import sync_playwright
 
 from tools.address import git
@@ -107,9 +108,11 @@ def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
 
 
 def solutions(root: Path, names: set[str]) -> list[str]:
-    """Return the lines of these pages' solutions that are in no example or record."""
-    examples = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
-    lines, rest = [], squeezed("".join(examples))
+    """Return the lines of these pages' solutions that stand nowhere else on paper."""
+    other = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
+    for path in root.glob("_build/html/book/*.html"):  # the museum, and questions
+        other.append(html.parse(path).getroot().text_content())
+    lines, rest = [], squeezed("".join(other))
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         if f"chapters/{path.stem}" not in names:
             continue
