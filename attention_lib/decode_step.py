@@ -19,7 +19,7 @@ from attention_lib.mha_variants import FusedMultiHeadAttention
 from attention_lib.modules import inlined, is_hooked, is_unmodified, weight_of
 from attention_lib.rope import apply_rope
 from attention_lib.tiny_lm import TinyLM
-from attention_lib.validation import require_token_ids
+from attention_lib.validation import require_cache, require_token_ids
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
@@ -49,6 +49,7 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
         or not can_inline(model.dropout, nn.Dropout)
     ):
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
+    require_cache(cache, len(model.blocks))
     steps = [
         _block_step(block, layer_cache)
         for block, layer_cache in zip(model.blocks, cache.layers, strict=True)

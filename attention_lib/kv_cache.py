@@ -88,8 +88,7 @@ class LayerCache:
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Add new tokens after the old ones, and return views of all."""
-        start, end = self.length, self.length + key.shape[-2]
-        require_room(key, value, self.keys, end)
+        start, end = self.length, require_room(key, value, self)
         self.keys[:, :, start:end] = key
         self.values[:, :, start:end] = value
         self.length = end

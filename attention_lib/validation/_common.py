@@ -62,7 +62,7 @@ def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
     if array.dtype != like.dtype:
         require_floats(name, array, type(array))
         # Under autocast, PyTorch itself converts the types.
-        if not (isinstance(array, Tensor) and _is_autocast(array.device.type)):
+        if not (isinstance(array, Tensor) and is_autocast(array.device.type)):
             raise TypeError(
                 f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
                 "convert one to the other's type"
@@ -70,7 +70,7 @@ def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
     require_same_device(name, array, of, like)
 
 
-def _is_autocast(device: str) -> bool:
+def is_autocast(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 

@@ -78,22 +78,25 @@ def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> N
         )
 
 
-def require_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
+def require_mask(
+    mask: Any, scores_shape: tuple[int, ...], *, like: Any, name: str = "mask"
+) -> None:
     """Check that a mask is boolean and broadcasts to the scores.
 
     Args:
         mask: the argument.
         scores_shape: (..., Q, K), which the mask may not enlarge.
         like: an array whose kind and device the mask must share.
+        name: of the mask, for the error.
     """
     both = type(mask) is Tensor and type(like) is Tensor
     if not both or mask.dtype is not torch.bool or mask.device != like.device:
-        _require_boolean("mask", mask)
-        require_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
-        require_same_device("mask", mask, "the query", like)
+        _require_boolean(name, mask)
+        require_kind(name, mask, Tensor if isinstance(like, Tensor) else np.ndarray)
+        require_same_device(name, mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
         raise ValueError(
-            f"mask {tuple(mask.shape)} does not broadcast to the scores "
+            f"{name} {tuple(mask.shape)} does not broadcast to the scores "
             f"{tuple(scores_shape)}: rows are queries, columns are keys"
         )
 
