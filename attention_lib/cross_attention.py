@@ -178,6 +178,7 @@ class TinyTranslator(nn.Module):
             memory_mask: of the memory's real tokens.
             cache: of ``new_cache``; the new tokens are added to it.
         """
+        require_instance("memories", memories, Sequence)
         if len(memories) != len(self.decoder):
             raise ValueError(
                 f"memories must be one per block of the decoder, {len(self.decoder)}; "
@@ -380,7 +381,7 @@ class CrossBlock(nn.Module):
             mask: hides more than the future in x; broadcasts to (B, T, T).
             cache: of ``new_cache``, holds the tokens before x.
         """
-        require_memory(x, memory, memory_mask, self.attention_norm, self.d_model)
+        require_memory(self, x, memory, memory_mask)
 
         def attend_back(x: Tensor) -> Tensor:
             return self.attention(x, mask, causal=True, cache=cache)

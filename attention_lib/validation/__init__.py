@@ -22,6 +22,7 @@ from attention_lib.validation.arrays import (
 )
 from attention_lib.validation.exporting import (
     require_axes,
+    require_input_names,
     require_names,
     require_new_file,
     require_place,
@@ -33,6 +34,7 @@ from attention_lib.validation.interpret import (
     require_head_indices,
     require_head_maps,
     require_head_path,
+    require_patch,
     require_periods,
 )
 from attention_lib.validation.layers import (
@@ -68,6 +70,7 @@ from attention_lib.validation.sampling import (
 )
 from attention_lib.validation.sizes import (
     require_above_zero,
+    require_base,
     require_calls,
     require_choice,
     require_config,
@@ -82,6 +85,7 @@ from attention_lib.validation.sizes import (
     require_not_negative,
     require_offset,
     require_open,
+    require_page,
     require_pages,
     require_pairs,
     require_path,
@@ -89,6 +93,7 @@ from attention_lib.validation.sizes import (
     require_power_of_two,
     require_run,
     require_step_tokens,
+    require_tables,
     require_tile,
     require_timed_calls,
     require_warmup,
@@ -100,6 +105,7 @@ from attention_lib.validation.texts import (
     require_grown,
     require_guesses,
     require_ids,
+    require_optimizer,
     require_prompt,
     require_request,
     require_stop,
@@ -117,6 +123,7 @@ __all__ = [
     "require_alone",
     "require_angles",
     "require_axes",
+    "require_base",
     "require_batch",
     "require_best_scores",
     "require_cache",
@@ -143,6 +150,7 @@ __all__ = [
     "require_head_path",
     "require_heads",
     "require_ids",
+    "require_input_names",
     "require_inputs",
     "require_instance",
     "require_key_count",
@@ -162,8 +170,11 @@ __all__ = [
     "require_not_negative",
     "require_offset",
     "require_open",
+    "require_optimizer",
+    "require_page",
     "require_pages",
     "require_pairs",
+    "require_patch",
     "require_path",
     "require_periods",
     "require_place",
@@ -187,6 +198,7 @@ __all__ = [
     "require_step_tokens",
     "require_stop",
     "require_table",
+    "require_tables",
     "require_targets",
     "require_text",
     "require_texts",

@@ -1,6 +1,5 @@
 """Queries, keys and values, masks, and scores in NumPy."""
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -21,6 +20,8 @@ from attention_lib.validation._common import (
     require_whole,
 )
 from attention_lib.validation.sizes import require_above_zero, require_positive
+
+LARGEST = torch.finfo(torch.float32).max
 
 
 def require_inputs(
@@ -62,7 +63,7 @@ def require_inputs(
         require_mask(mask, (*rows, key_shape[-2]), like=query)
     if scale is not None:
         # math.isfinite would stop torch.compile with sizes that vary.
-        require_number("scale", scale, "finite", lambda number: abs(number) < math.inf)
+        require_number("scale", scale, "finite in float32", lambda n: abs(n) <= LARGEST)
 
 
 def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:

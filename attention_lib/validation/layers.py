@@ -53,6 +53,8 @@ def require_device(device: Any) -> None:
 
 def require_dim(x: Tensor, dim: Any) -> None:
     """Check that a tensor has this axis."""
+    if x.ndim == 0:
+        raise ValueError("x must have an axis; got a single number")
     require_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
 
 
@@ -109,16 +111,16 @@ def require_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
     return memory
 
 
-def require_memory(x: Any, memory: Any, mask: Any, part: nn.Module, width: int) -> None:
+def require_memory(block: Any, x: Any, memory: Any, mask: Any) -> None:
     """Check what a decoder's block attends to, before its own cache grows.
 
     Args:
+        block: of width M; its norm receives ``x``.
         x: (B, T, M), see ``require_tokens``.
         memory: (B, S, M), or its keys (B, H, S, D) and values in a cache.
         mask: of the memory's tokens, where there is one.
-        part: the block's part that receives ``x``.
-        width: M.
     """
+    part, width = block.attention_norm, block.d_model
     keys = getattr(memory, "keys", None)
     if isinstance(keys, Tensor):
         require_tokens(x, part, width)
@@ -131,8 +133,9 @@ def require_memory(x: Any, memory: Any, mask: Any, part: nn.Module, width: int) 
             f"memory must hold as many texts as x; got {batch} and {x.shape[0]}"
         )
     if mask is not None:
-        heads = mask.shape[1:2] if getattr(mask, "ndim", 0) == 4 else ()
-        scores = (batch, *heads, x.shape[1], source_len)
+        heads = getattr(block.cross_attention, "num_heads", 1)
+        axis = () if getattr(mask, "ndim", 0) < 4 else (heads,)
+        scores = (batch, *axis, x.shape[1], source_len)
         require_mask(mask, scores, like=x, name="memory_mask")
 
 
@@ -370,7 +373,9 @@ def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
     for name, vector in vectors.items():
         require_floats(name, vector)
         require_same_type(name, vector, "x", x)
-        if x.ndim == 0 or vector.shape != x.shape[-1:]:
+        if x.ndim == 0:
+            raise ValueError("x must be (..., width); got a single number")
+        if vector.shape != x.shape[-1:]:
             raise ValueError(
                 f"{name} must be {tuple(x.shape[-1:])}, one number for each number of "
                 f"a token; got {tuple(vector.shape)} for x {tuple(x.shape)}"
