@@ -186,6 +186,7 @@ class KVCache:
     """
 
     def __init__(self, layers: Sequence[CacheLike]) -> None:
+        require_instance("layers", layers, Sequence)
         self.layers = list(layers)
         require_positive(layers=len(self.layers))
         for layer in self.layers:

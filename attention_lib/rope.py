@@ -55,7 +55,7 @@ def rope_frequencies(
     """
     kind = scaling.get("rope_type", "default")
     grown: float | Tensor = base
-    if kind == "dynamic" and positions.shape[-1]:
+    if kind == "dynamic" and positions.numel():
         grown = base * _growth(positions, scaling) ** (head_dim / (head_dim - 2))
     pair = torch.arange(0, head_dim, 2, device=positions.device).to(positions.dtype)
     radian = grown ** (pair / head_dim)  # positions per radian
