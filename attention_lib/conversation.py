@@ -12,7 +12,11 @@ from attention_lib.generation import generate
 from attention_lib.pretrained import Tokenizer
 from attention_lib.reproducibility import seeded
 from attention_lib.tiny_lm import LanguageModel
-from attention_lib.validation import require_positive, require_sampling
+from attention_lib.validation import (
+    require_instance,
+    require_positive,
+    require_sampling,
+)
 
 LONGEST = 8192  # positions of a cache, unless the model has fewer
 
@@ -107,6 +111,8 @@ class Conversation:
         top_p: float = 0.9,
         seed: int = 0,
     ) -> None:
+        require_instance("model", model, LanguageModel)
+        require_instance("tokenizer", tokenizer, Tokenizer)
         require_positive(max_new_tokens=max_new_tokens)
         require_sampling(temperature, None, top_p)
         self.model, self.tokenizer, self.system = model, tokenizer, system

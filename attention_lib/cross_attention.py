@@ -27,11 +27,13 @@ from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
+    require_cache,
     require_choice,
     require_dropout,
     require_flags,
     require_heads,
     require_instance,
+    require_memory,
     require_not_negative,
     require_positive,
     require_prompt,
@@ -176,12 +178,13 @@ class TinyTranslator(nn.Module):
             memory_mask: of the memory's real tokens.
             cache: of ``new_cache``; the new tokens are added to it.
         """
+        require_instance("memories", memories, Sequence)
         if len(memories) != len(self.decoder):
             raise ValueError(
                 f"memories must be one per block of the decoder, {len(self.decoder)}; "
                 f"got {len(memories)}"
             )
-        x = self._embed(target, None, 0 if cache is None else cache.length)
+        x = self._embed(target, None, require_cache(cache, len(self.decoder)))
         caches = [None] * len(self.decoder) if cache is None else cache.layers
         for block, memory, kept in zip(self.decoder, memories, caches, strict=True):
             x = block(x, memory, memory_mask, cache=kept)
@@ -378,9 +381,7 @@ class CrossBlock(nn.Module):
             mask: hides more than the future in x; broadcasts to (B, T, T).
             cache: of ``new_cache``, holds the tokens before x.
         """
-        require_tokens(x, self.attention_norm, self.d_model)
-        if not isinstance(memory, LayerCache):
-            require_instance("memory", memory, Tensor)  # None would mean x itself
+        require_memory(self, x, memory, memory_mask)
 
         def attend_back(x: Tensor) -> Tensor:
             return self.attention(x, mask, causal=True, cache=cache)

@@ -19,7 +19,7 @@ from attention_lib.mha_variants import FusedMultiHeadAttention
 from attention_lib.modules import inlined, is_hooked, is_unmodified, weight_of
 from attention_lib.rope import apply_rope
 from attention_lib.tiny_lm import TinyLM
-from attention_lib.validation import require_token_ids
+from attention_lib.validation import require_cache, require_instance, require_token_ids
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
@@ -43,6 +43,9 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     # A compiled model would be compiled again as the cache grows.
     if not is_hooked(model):
         model = getattr(model, "_orig_mod", model)
+    if isinstance(model, TinyLM):
+        require_instance("cache", cache, KVCache)
+        require_cache(cache, len(model.blocks))
     if (
         any(_GLOBAL_HOOKS)
         or not is_unmodified(model, TinyLM)
@@ -59,7 +62,11 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
         require_token_ids(token_ids, max_len=config.context_len - start, like=like)
-        x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
+        try:
+            x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
+        except IndexError as error:  # on the CPU, of a table's look-up
+            most = config.vocab_size - 1
+            raise ValueError(f"token_ids must be between 0 and {most}") from error
         vectors, angles = model.position_terms(token_ids, start)
         x = x if vectors is None else x + vectors
         for block_step in steps:

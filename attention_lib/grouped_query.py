@@ -36,6 +36,7 @@ from attention_lib.validation import (
     require_choice,
     require_flags,
     require_groups,
+    require_layer_cache,
     require_layout,
     require_mask,
     require_positive,
@@ -175,17 +176,21 @@ class GroupedQueryAttention(MultiHeadLayer):
             positions: the position of each token of x in its own text, (T,) or (B, T),
                 which only a window needs; counted on from the cache when left out.
         """
+        if positions is not None:
+            require_token_positions(positions, x)
         if self.window is None:
             return super().forward(
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
+        mask = add_head_axis(mask)
+        require_layer_cache(cache, x, mask, causal, self.num_heads)
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         key_positions, padding = self._key_positions(x, positions, cache)
         context = self._attend(
             query,
             key,
             value,
-            add_head_axis(mask),
+            mask,
             causal,
             square=False,  # a window needs a mask in any case
             key_positions=key_positions,
@@ -205,6 +210,8 @@ class GroupedQueryAttention(MultiHeadLayer):
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each query head, before dropout."""
         query, key, _ = self._queries_keys_values(x, memory, angles)
+        if positions is not None:
+            require_token_positions(positions, x)
         key_positions, _ = self._key_positions(x, positions, None)
         mask = self._full_mask(query, key, add_head_axis(mask), causal, key_positions)
         return self._weights(query, key, mask)
@@ -247,8 +254,6 @@ class GroupedQueryAttention(MultiHeadLayer):
         The positions are None where columns serve as well, as for pages, whose padding
         is on the left. For the padding see ``WindowCache``.
         """
-        if positions is not None:
-            require_token_positions(positions, x)
         if cache is None:
             return positions, 0
         if not isinstance(cache, WindowCache):

@@ -32,6 +32,7 @@ from attention_lib.validation import (
     require_head_path,
     require_instance,
     require_not_negative,
+    require_patch,
     require_periods,
     require_positive,
 )
@@ -396,7 +397,8 @@ def _columns(x: Tensor, head: int, count: int) -> slice:
 def _with(context: Tensor, head: int, count: int, value: Tensor | float) -> Tensor:
     """Return all heads' outputs, (B, T, H·D), with one of them replaced by a value."""
     new = context.clone()
-    new[..., _columns(context, head, count)] = value
+    columns = _columns(context, head, count)
+    new[..., columns] = require_patch(value, new[..., columns])
     return new
 
 
@@ -435,6 +437,7 @@ def _change(
         new = _ask(out_proj, _with(context, *head, value))
         return _added(block, new) - _added(block, output)
     # A difference, so the bias cancels.
+    value = require_patch(value, context[..., columns])
     return (value - context[..., columns]) @ weight[:, columns].T
 
 

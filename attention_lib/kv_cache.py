@@ -92,8 +92,7 @@ class LayerCache:
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Add new tokens after the old ones, and return views of all."""
-        start, end = self.length, self.length + key.shape[-2]
-        require_room(key, value, self.keys, end)
+        start, end = self.length, require_room(key, value, self)
         self.keys[:, :, start:end] = key
         self.values[:, :, start:end] = value
         self.length = end
@@ -191,6 +190,7 @@ class KVCache:
     """
 
     def __init__(self, layers: Sequence[CacheLike]) -> None:
+        require_instance("layers", layers, Sequence)
         self.layers = list(layers)
         require_positive(layers=len(self.layers))
         for layer in self.layers:

@@ -25,6 +25,7 @@ from attention_lib.validation import (
     require_dropout,
     require_flags,
     require_heads,
+    require_layer_cache,
     require_layout,
     require_mask,
     require_positive,
@@ -157,14 +158,14 @@ class MultiHeadLayer(nn.Module):
             cache: of ``new_cache``, keeps the keys and values of all calls; x holds
                 the tokens that are new, and K is the number of all so far.
         """
+        mask = add_head_axis(mask)
+        require_layer_cache(cache, x, mask, causal, self.num_heads)
         empty = cache is None or getattr(cache, "is_empty", False)
         square = memory is None and empty
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         if cache is not None and x.shape[1] == 1:
             causal = False  # a single new token is the last: nothing comes after it
-        context = self._attend(
-            query, key, value, add_head_axis(mask), causal, square=square
-        )
+        context = self._attend(query, key, value, mask, causal, square=square)
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
@@ -205,7 +206,7 @@ class MultiHeadLayer(nn.Module):
 
     def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:
         """Rotate all heads of queries or keys; angles are (T, P) or (B, T, P)."""
-        angles = angles[:, None] if angles.ndim == 3 else angles
+        angles = angles[:, None] if getattr(angles, "ndim", 0) == 3 else angles
         return apply_rope(x, angles, layout=self.layout)
 
     def _queries_keys_values(

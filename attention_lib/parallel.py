@@ -101,6 +101,8 @@ def unshard_tokens(
     for part in parts:
         require_instance("each of parts", part, Tensor)
         require_dim(part, dim)
+        if (part.shape, part.device) != (parts[0].shape, parts[0].device):
+            raise ValueError("parts must all be of one shape, on one device")
     whole = torch.cat(list(parts), dim)
     positions = torch.arange(whole.shape[dim], device=whole.device)
     ranks = range(len(parts))
@@ -251,6 +253,8 @@ def _located(pieces: Sequence[range]) -> Iterator[tuple[slice, range]]:
 
 def _rank_and_size(group: Any) -> tuple[int, int]:
     if not (dist.is_available() and dist.is_initialized()):
+        if group is not None:
+            raise ValueError("group must be None: no process group was initialised")
         return 0, 1
     return dist.get_rank(group), dist.get_world_size(group)
 

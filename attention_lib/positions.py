@@ -81,7 +81,7 @@ class LearnedPositions(nn.Module):
             positions: the position of each token, if they are not consecutive.
         """
         require_positive(length=length)
-        require_offset(offset)
+        require_offset(offset, length, positions)
         if positions is not None:
             try:
                 return self.embedding(positions)

@@ -18,6 +18,8 @@ from attention_lib.precision import no_autocast
 from attention_lib.validation import (
     require_flags,
     require_inputs,
+    require_key_count,
+    require_layer_cache,
     require_not_negative,
     require_positive,
 )
@@ -100,6 +102,8 @@ class RelativeAttention(MultiHeadAttention):
         all keys in their texts, (K,) or (B, K), of which the last T are those of x; the
         column numbers when left out.
         """
+        mask = add_head_axis(mask)
+        require_layer_cache(cache, x, mask, causal, self.num_heads, key_positions)
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         offset = None if memory is not None else _offsets(query, key, key_positions)
         weights = self._weights(query, key, mask, causal, offset)
@@ -182,9 +186,5 @@ def _offsets(
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)
-    if positions.shape[-1] != key_len:
-        raise ValueError(
-            f"key_positions must have one position for each of {key_len} keys; got "
-            f"{tuple(positions.shape)}"
-        )
+    require_key_count(positions, key_len)
     return positions[..., None, :] - positions[..., key_len - query_len :, None]

@@ -16,8 +16,8 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from attention_lib.validation import (
-    require_above_zero,
     require_angles,
+    require_base,
     require_choice,
     require_rotation,
     require_rows,
@@ -55,7 +55,7 @@ def rope_frequencies(
     """
     kind = scaling.get("rope_type", "default")
     grown: float | Tensor = base
-    if kind == "dynamic":
+    if kind == "dynamic" and positions.numel():
         grown = base * _growth(positions, scaling) ** (head_dim / (head_dim - 2))
     pair = torch.arange(0, head_dim, 2, device=positions.device).to(positions.dtype)
     radian = grown ** (pair / head_dim)  # positions per radian
@@ -156,7 +156,7 @@ def rope_angles(
         ValueError: an odd width; a base that is not above 0; an unknown ``rope_type``
             or key, a missing key, or a number out of bounds.
     """
-    require_above_zero(base=base)
+    require_base(base=base)
     require_rotation(positions, head_dim)
     if scaling is not None:
         require_scaling(scaling, SCALINGS, head_dim=head_dim, base=base)

@@ -20,6 +20,7 @@ from attention_lib.rope import Scaling, grows_beyond, rope_angles, rope_attentio
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
     require_choice,
+    require_instance,
     require_llama,
     require_positive,
     require_tokens,
@@ -197,6 +198,7 @@ class TinyLlama(LanguageModel):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
+        require_instance("config", config, LlamaConfig)
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.blocks = nn.ModuleList(

@@ -19,6 +19,7 @@ from attention_lib.modules import weight_of
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
 from attention_lib.validation import (
+    require_cache,
     require_choice,
     require_config,
     require_flags,
@@ -173,7 +174,7 @@ class LanguageModel(nn.Module):
         cache: KVCache | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Check the input; return what ``_embed`` makes of it."""
-        start = 0 if cache is None else cache.length
+        start = require_cache(cache, len(self.blocks))
         max_len, like = self.config.context_len - start, weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=max_len, like=like)
         if positions is not None:

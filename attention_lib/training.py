@@ -23,6 +23,7 @@ from attention_lib.validation import (
     require_logits,
     require_max_grad_norm,
     require_not_negative,
+    require_optimizer,
     require_positive,
     require_run,
     require_targets,
@@ -96,7 +97,7 @@ def train_step(
             and the optimizer then stay as they were.
     """
     require_batch(model, token_ids, lengths)
-    require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    require_optimizer(optimizer, model)
     require_max_grad_norm(max_grad_norm)
     if not model.training:  # train() would also switch parts kept in eval mode
         model.train()

@@ -38,6 +38,7 @@ from attention_lib.validation import (
     require_above_zero,
     require_axes,
     require_function,
+    require_input_names,
     require_instance,
     require_names,
     require_new_file,
@@ -152,6 +153,7 @@ def export_checked(
     require_names(input_names=input_names, output_names=output_names)
     path = require_new_file(path)
     free = require_axes(args, _in_order(model, dynamic_shapes))
+    require_input_names(input_names, args, free)
     example, tried = require_sizes(args, free, sizes or {}, SIZES)
     require_packages(PACKAGES)
     plain, args = _copied(model).eval(), _on_cpu(args)

@@ -174,6 +174,7 @@ def write_onnx(
             for node in program.model.graph.all_nodes():
                 node.metadata_props.clear()  # your program's lines, with their paths
             program.save(path, external_data=large)
+        written = program.model.opset_imports[""]
     except Exception as error:
         raise ValueError(
             f"torch.onnx cannot export this model: {_gist(error)}"
@@ -181,6 +182,11 @@ def write_onnx(
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+    if options.get("opset_version", written) != written:
+        raise ValueError(
+            f"opset must be a version that torch.onnx writes; got "
+            f"{options['opset_version']}, for which it wrote {written}"
+        )
 
 
 def _gist(error: Exception) -> str:

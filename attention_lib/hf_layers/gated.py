@@ -10,6 +10,7 @@ from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.hf_layers.parts import PublishedAttention, load_copies, read_rotation
 from attention_lib.kv_cache import CacheLike
 from attention_lib.multi_head import add_head_axis, merge_heads
+from attention_lib.validation import require_layer_cache
 
 
 class GatedAttention(GroupedQueryAttention):
@@ -35,13 +36,13 @@ class GatedAttention(GroupedQueryAttention):
 
         It has no window, so ``positions`` are not used.
         """
+        mask = add_head_axis(mask)
+        require_layer_cache(cache, x, mask, causal, self.num_heads)
         empty = cache is None or getattr(cache, "is_empty", False)
         square = memory is None and empty
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
-        found = self._attend(
-            query, key, value, add_head_axis(mask), causal, square=square
-        )
+        found = self._attend(query, key, value, mask, causal, square=square)
         return self.out_proj(merge_heads(found) * self.gate_proj(x).sigmoid())
 
     def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:

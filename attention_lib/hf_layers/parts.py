@@ -11,7 +11,11 @@ from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.masks import combine_masks
 from attention_lib.multi_head import MultiHeadLayer
 from attention_lib.rope import Scaling, rope_angles
-from attention_lib.validation import require_token_positions
+from attention_lib.validation import (
+    require_layer_cache,
+    require_layout,
+    require_token_positions,
+)
 
 
 class PublishedAttention(nn.Module):
@@ -73,6 +77,8 @@ class PublishedAttention(nn.Module):
             memory: the source of keys and values, if the layer takes one.
             cache: from ``new_cache``; keeps what later tokens need.
         """
+        require_layout(x, "batch", "length", "width")
+        require_layer_cache(cache, x, None, self.causal, 0)
         given = positions is not None
         if positions is None:
             start = 0 if cache is None else cache.length

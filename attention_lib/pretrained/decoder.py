@@ -20,6 +20,7 @@ from attention_lib.pretrained.decoder_config import DecoderConfig, LayerConfig
 from attention_lib.pretrained.decoder_mlp import make_mlp
 from attention_lib.rope import grows_beyond, rope_angles, rope_attention_factor
 from attention_lib.tiny_lm import LanguageModel
+from attention_lib.validation import require_instance
 
 
 class Decoder(LanguageModel):
@@ -33,6 +34,7 @@ class Decoder(LanguageModel):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
+        require_instance("config", config, DecoderConfig)
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         if config.learned_positions:

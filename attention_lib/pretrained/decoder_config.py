@@ -10,6 +10,7 @@ from attention_lib.validation import (
     require_choice,
     require_flags,
     require_heads,
+    require_instance,
     require_positive,
 )
 
@@ -131,16 +132,29 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         sizes = "vocab_size", "context_len", "d_model", "head_dim", "hidden_dim"
         require_positive(**{name: getattr(self, name) for name in sizes})
+        require_instance("layers", self.layers, tuple)
+        for layer in self.layers:
+            require_instance("each of layers", layer, LayerConfig)
+        if self.latent is not None:
+            require_instance("latent", self.latent, LatentConfig)
         require_positive(num_layers=len(self.layers), num_kv_heads=self.num_kv_heads)
         require_heads(self.d_model, self.num_heads, self.head_dim)
-        require_positive(num_experts=self.num_experts, chosen=self.experts_per_token)
+        require_positive(num_experts=self.num_experts)
+        require_positive(experts_per_token=self.experts_per_token)
+        if self.experts_per_token > self.num_experts:
+            raise ValueError(
+                f"experts_per_token must be at most num_experts, {self.num_experts}; "
+                f"got {self.experts_per_token}"
+            )
         floats = "norm_eps", "embedding_scale", "expert_limit", "expert_alpha"
         may_lack = "scale", "softcap", "logits_softcap"
         numbers = {name: getattr(self, name) for name in floats + may_lack}
         require_above_zero(
             **{n: x for n, x in numbers.items() if n in floats or x is not None}
         )
-        require_flags(tie_weights=self.tie_weights, norm_outputs=self.norm_outputs)
+        flags = "tie_weights", "norm_outputs", "qkv_bias", "out_bias", "sinks"
+        names = *flags, "learned_positions"
+        require_flags(**{name: getattr(self, name) for name in names})
         require_choice("norm", self.norm, get_args(NormKind))
         require_choice("mlp", self.mlp, get_args(Mlp))
 

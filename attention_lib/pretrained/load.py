@@ -259,7 +259,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"the folder {path.parent} has no {path.name}") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(

@@ -6,6 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from attention_lib.pretrained.configs import READERS
+from attention_lib.validation import require_choice
+
 
 def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
     """Return where one of our weights is in a family's files.
@@ -17,6 +20,7 @@ def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Ten
     Returns:
         The published tensor's name, and a function from that tensor to our weight.
     """
+    require_choice("family", family, READERS)
     if family == "gpt2":
         return _gpt2_name(name)
     pairs = _GEMMA_NAMES if family.startswith("gemma") else _LLAMA_NAMES

@@ -31,8 +31,10 @@ def read_rotary(
     if len(each) != count or (types is not None and len(types) != count):
         raise ValueError(
             f"config.json says num_hidden_layers = {count}, but layer_types has "
-            f"{len(types or each)} entries"
+            f"{len(each if types is None else types)} entries"
         )
+    if windows is None and set(types or ()) - {"full_attention"}:
+        fields.refuse("layer_types", types, "full_attention only: it has no window")
     head_dim = fields.take("head_dim", None)
     if head_dim is None:
         names = "hidden_size", "num_attention_heads"
@@ -137,8 +139,8 @@ def _rotation(
     scaling = {"rope_type": given.get("type", "default"), **given}
     scaling.pop("type", None)
     theta = scaling.pop("rope_theta", usual)
-    if not is_above_zero(theta):
-        fields.refuse("rope_theta", theta, "a finite number above 0")
+    if not is_above_zero(theta) or not 1e-20 <= theta <= 1e20:
+        fields.refuse("rope_theta", theta, "a finite number above 0, 1e-20 to 1e20")
     if scaling["rope_type"] == "dynamic":  # transformers uses this length only
         scaling["original_max_position_embeddings"] = length
     elif scaling["rope_type"] in ("yarn", "llama3"):

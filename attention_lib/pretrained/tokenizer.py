@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from torch import Tensor
 
-from attention_lib.validation import require_ids, require_text
+from attention_lib.validation import require_flags, require_ids, require_text
 
 
 class Tokenizer:
@@ -72,6 +72,7 @@ class Tokenizer:
             TypeError: ids that are not whole numbers in one row.
             ValueError: an id outside the vocabulary.
         """
+        require_flags(unfinished=unfinished)
         plain = require_ids(ids, self.vocab_size)
         text = self._inner.decode(plain, skip_special_tokens=False)
         return text.rstrip("�") if unfinished else text

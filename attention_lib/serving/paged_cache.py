@@ -20,7 +20,13 @@ from torch import Tensor
 
 from attention_lib.kv_cache import KVCache
 from attention_lib.tiny_lm import LanguageModel
-from attention_lib.validation import require_positive
+from attention_lib.validation import (
+    require_instance,
+    require_not_negative,
+    require_page,
+    require_positive,
+    require_tables,
+)
 
 
 class PagePool:
@@ -48,18 +54,22 @@ class PagePool:
 
     def allocate(self) -> int:
         """Acquire the page that has been free for longest; its content is forgotten."""
+        if not self.free:
+            raise ValueError(f"all {len(self.users)} pages are in use")
         page, _ = self.free.popitem(last=False)
         self.by_hash.pop(self.hashes.pop(page, b""), None)
         return self.acquire(page)
 
     def acquire(self, page: int) -> int:
         """Add a user to a page, and return the page."""
+        require_page(page, self.users)
         self.free.pop(page, None)
         self.users[page] += 1
         return page
 
     def release(self, page: int) -> None:
         """Remove a user from a page; without users, the page is free."""
+        require_page(page, self.users, used=True)
         self.users[page] -= 1
         if not self.users[page]:
             self.free[page] = None
@@ -71,12 +81,15 @@ class PagePool:
 
     def register(self, page: int, page_hash: bytes) -> None:
         """Make a full page known by its hash, unless another page holds the same."""
+        require_page(page, self.users)
         if page_hash not in self.by_hash:
             self.by_hash[page_hash], self.hashes[page] = page, page_hash
 
 
 def pages_for(length: int, page_len: int) -> int:
     """Return how many pages a text of this length needs."""
+    require_not_negative(length=length)
+    require_positive(page_len=page_len)
     return -(-length // page_len)
 
 
@@ -140,8 +153,9 @@ class PagedCache:
     """
 
     def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
+        require_instance("model", model, LanguageModel)
         require_positive(num_pages=num_pages, page_len=page_len)
-        self.page_len = page_len
+        self.page_len, self.num_pages = page_len, num_pages
         rows: Any = model.new_cache(1, num_pages * page_len).layers  # one long text
         self.pages = [(row.keys[0], row.values[0]) for row in rows]  # (H, slots, D)
 
@@ -165,6 +179,7 @@ class PagedCache:
             new_tokens: the tokens of each text to read now.
         """
         page_len = self.page_len
+        require_tables(tables, starts, new_tokens, page_len, self.num_pages)
         counts = [len(new) for new in new_tokens]
         in_rows = min(counts) == max(counts)
         lengths = [start + count for start, count in zip(starts, counts, strict=True)]
@@ -198,6 +213,8 @@ class PagedCache:
     def copy_page(self, source: int, target: int) -> None:
         """Copy the content of one page to another, in all layers."""
         length = self.page_len
+        for page in (source, target):
+            require_page(page, range(self.num_pages))
         for both in self.pages:
             for rows in both:  # keys, then values
                 own = rows[:, source * length : (source + 1) * length]

@@ -22,6 +22,7 @@ from attention_lib.validation import (
     require_draft,
     require_grown,
     require_guesses,
+    require_ids,
     require_instance,
     require_positive,
     require_prompt,
@@ -66,7 +67,11 @@ def ngram_draft(
         ValueError: a size below 1.
     """
     require_positive(count=count, max_ngram=max_ngram, min_ngram=min_ngram)
-    tokens = list(tokens)
+    if min_ngram > max_ngram:
+        raise ValueError(
+            f"min_ngram must be at most max_ngram, {max_ngram}; got {min_ngram}"
+        )
+    tokens = require_ids(tokens, sys.maxsize, "tokens")
     for size in range(min(max_ngram, len(tokens) - 1), min_ngram - 1, -1):
         ending, last = tokens[-size:], tokens[-1]
         for end in range(len(tokens) - 2, size - 2, -1):
@@ -173,7 +178,10 @@ def model_draft(model: nn.Module) -> Draft:
             weight = next(model.parameters(), torch.empty(0))
             like = torch.empty(0, dtype=torch.int64, device=weight.device)
             cached = _CachedModel(model, None, like)
-        text = list(tokens)
+        text = require_ids(tokens, sys.maxsize, "tokens")
+        require_positive(count=count)
+        if not text:
+            return []
         with evaluation_mode(model), torch.inference_mode():
             for _ in range(min(count, context_len - len(tokens) + 1)):
                 text += cached.best(text, 1)

@@ -1,5 +1,6 @@
 """Shared by the checks: numbers, kinds and types, devices."""
 
+import sys
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -26,8 +27,11 @@ def require_number(
 ) -> None:
     if isinstance(number, bool) or not isinstance(number, Real):
         raise TypeError(f"{name} must be a number; got {number!r}")
-    if not fits(number):
-        raise ValueError(f"{name} must be {wanted}; got {number}{hint}")
+    # A whole number may be larger than every float.
+    huge = isinstance(number, int) and abs(number) > sys.float_info.max
+    if huge or not fits(number):
+        received = "one beyond every float" if huge else number
+        raise ValueError(f"{name} must be {wanted}; got {received}{hint}")
 
 
 def require_kind(name: str, array: Any, kind: type[Any]) -> None:
@@ -62,7 +66,7 @@ def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
     if array.dtype != like.dtype:
         require_floats(name, array, type(array))
         # Under autocast, PyTorch itself converts the types.
-        if not (isinstance(array, Tensor) and _is_autocast(array.device.type)):
+        if not (isinstance(array, Tensor) and is_autocast(array.device.type)):
             raise TypeError(
                 f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
                 "convert one to the other's type"
@@ -70,7 +74,7 @@ def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
     require_same_device(name, array, of, like)
 
 
-def _is_autocast(device: str) -> bool:
+def is_autocast(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 

@@ -1,6 +1,5 @@
 """Queries, keys and values, masks, and scores in NumPy."""
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -21,6 +20,8 @@ from attention_lib.validation._common import (
     require_whole,
 )
 from attention_lib.validation.sizes import require_above_zero, require_positive
+
+LARGEST = torch.finfo(torch.float32).max
 
 
 def require_inputs(
@@ -62,7 +63,7 @@ def require_inputs(
         require_mask(mask, (*rows, key_shape[-2]), like=query)
     if scale is not None:
         # math.isfinite would stop torch.compile with sizes that vary.
-        require_number("scale", scale, "finite", lambda number: abs(number) < math.inf)
+        require_number("scale", scale, "finite in float32", lambda n: abs(n) <= LARGEST)
 
 
 def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
@@ -78,22 +79,25 @@ def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> N
         )
 
 
-def require_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
+def require_mask(
+    mask: Any, scores_shape: tuple[int, ...], *, like: Any, name: str = "mask"
+) -> None:
     """Check that a mask is boolean and broadcasts to the scores.
 
     Args:
         mask: the argument.
         scores_shape: (..., Q, K), which the mask may not enlarge.
         like: an array whose kind and device the mask must share.
+        name: of the mask, for the error.
     """
     both = type(mask) is Tensor and type(like) is Tensor
     if not both or mask.dtype is not torch.bool or mask.device != like.device:
-        _require_boolean("mask", mask)
-        require_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
-        require_same_device("mask", mask, "the query", like)
+        _require_boolean(name, mask)
+        require_kind(name, mask, Tensor if isinstance(like, Tensor) else np.ndarray)
+        require_same_device(name, mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
         raise ValueError(
-            f"mask {tuple(mask.shape)} does not broadcast to the scores "
+            f"{name} {tuple(mask.shape)} does not broadcast to the scores "
             f"{tuple(scores_shape)}: rows are queries, columns are keys"
         )
 

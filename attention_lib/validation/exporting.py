@@ -32,6 +32,15 @@ def require_names(**names: Any) -> None:
             require_instance(f"each of {name}", word, str)
 
 
+def require_input_names(names: Any, args: Any, free: Any) -> None:
+    """Check that there is a name for each tensor of the arguments, if any is given."""
+    count = len(_pairs(args, free))
+    if names is not None and len(names) != count:
+        raise ValueError(
+            f"input_names must be one per tensor of args, {count}; got {len(names)}"
+        )
+
+
 def require_axes(args: Any, axes: Sequence[Any]) -> list[Any]:
     """Check the names of free axes, and return a dict of them for each tensor.
 

@@ -5,7 +5,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attention_lib.validation._common import require_floats, require_kind, require_whole
+from attention_lib.validation._common import (
+    broadcasts,
+    require_floats,
+    require_kind,
+    require_number,
+    require_same_device,
+    require_whole,
+)
 
 
 def require_head_indices(model: Any, **indices: Any) -> None:
@@ -54,6 +61,21 @@ def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None
             "the receiver needs a projection each for queries, keys and values: "
             "build the model with mha='split'"
         )
+
+
+def require_patch(value: Any, replaced: Tensor) -> Any:
+    """Check what replaces a head's output, (B, T, D), and return it in its type."""
+    if not isinstance(value, Tensor):
+        require_number("value", value, "a number", lambda _: True)
+        return value
+    require_floats("value", value)
+    require_same_device("value", value, "the head's output", replaced)
+    if not broadcasts(value.shape, replaced.shape):
+        raise ValueError(
+            f"value must broadcast to the head's output, {tuple(replaced.shape)}; got "
+            f"{tuple(value.shape)}"
+        )
+    return value.to(replaced.dtype)
 
 
 def require_head_maps(weights: Any, token_ids: Any = None) -> None:

@@ -1,7 +1,7 @@
 """The arguments of layers and models: shapes, types and devices only, never values."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attention_lib.modules import is_unmodified, weight_of
 from attention_lib.validation._common import (
     broadcasts,
+    is_autocast,
     refuse_axes,
     require_between,
     require_floats,
@@ -19,7 +20,12 @@ from attention_lib.validation._common import (
     require_same_type,
     require_whole,
 )
-from attention_lib.validation.sizes import require_instance, require_pairs
+from attention_lib.validation.arrays import require_mask
+from attention_lib.validation.sizes import (
+    require_flags,
+    require_instance,
+    require_pairs,
+)
 
 FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
 
@@ -47,6 +53,8 @@ def require_device(device: Any) -> None:
 
 def require_dim(x: Tensor, dim: Any) -> None:
     """Check that a tensor has this axis."""
+    if x.ndim == 0:
+        raise ValueError("x must have an axis; got a single number")
     require_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
 
 
@@ -103,12 +111,114 @@ def require_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
     return memory
 
 
+def require_memory(block: Any, x: Any, memory: Any, mask: Any) -> None:
+    """Check what a decoder's block attends to, before its own cache grows.
+
+    Args:
+        block: of width M; its norm receives ``x``.
+        x: (B, T, M), see ``require_tokens``.
+        memory: (B, S, M), or its keys (B, H, S, D) and values in a cache.
+        mask: of the memory's tokens, where there is one.
+    """
+    part, width = block.attention_norm, block.d_model
+    keys = getattr(memory, "keys", None)
+    if isinstance(keys, Tensor):
+        require_tokens(x, part, width)
+        batch, source_len = keys.shape[0], memory.length
+    else:
+        require_instance("memory", memory, Tensor)  # None would mean x itself
+        batch, source_len, _ = require_source(x, memory, part, width).shape
+    if batch != x.shape[0]:
+        raise ValueError(
+            f"memory must hold as many texts as x; got {batch} and {x.shape[0]}"
+        )
+    if mask is not None:
+        heads = getattr(block.cross_attention, "num_heads", 1)
+        axis = () if getattr(mask, "ndim", 0) < 4 else (heads,)
+        scores = (batch, *axis, x.shape[1], source_len)
+        require_mask(mask, scores, like=x, name="memory_mask")
+
+
 def require_alone(memory: Any, angles: Any, cache: Any) -> None:
     """Check that a layer with a memory gets neither angles nor a cache."""
     if memory is not None and (angles is not None or cache is not None):
         raise ValueError(
             "memory goes with neither angles nor a cache: its tokens have no position "
             "in the text of x"
+        )
+
+
+def require_cache(cache: Any, num_layers: int) -> int:
+    """Check a model's cache, if there is one, and return how many tokens it holds."""
+    if cache is None:
+        return 0
+    layers = getattr(cache, "layers", None)
+    if not isinstance(layers, Sequence):
+        raise TypeError(
+            "cache must be a KVCache, from the model's `new_cache`; got "
+            f"{type(cache).__name__}"
+        )
+    if len(layers) != num_layers:
+        raise ValueError(
+            f"cache must hold {num_layers} layers, as the model does; got "
+            f"{len(layers)}: make it with `new_cache` of the same model"
+        )
+    length = layers[0].length
+    # The lengths of a cache of one's own may be symbols, which are not compared.
+    if any(type(each.length) is int and each.length != length for each in layers):
+        raise ValueError(
+            "cache must hold equally many tokens in each layer; got "
+            f"{[each.length for each in layers]}: crop it, or make a new one"
+        )
+    return length
+
+
+def require_layer_cache(
+    cache: Any,
+    x: Any,
+    mask: Any,
+    causal: Any,
+    num_heads: int,
+    key_positions: Any = None,
+) -> None:
+    """Check what a layer is called with before its cache, if any, grows.
+
+    Otherwise a call that is refused would leave its tokens in the cache.
+
+    Args:
+        cache: the argument. One with ``crop`` will return all of its tokens; how many
+            keys others return is not known before.
+        x: (B, T, M).
+        mask: broadcasts to (B, H, T, K), where there is one.
+        causal: whether the future is hidden.
+        num_heads: H.
+        key_positions: (..., K), where there are some.
+    """
+    if cache is None:
+        return
+    if not hasattr(cache, "append") or not hasattr(cache, "max_len"):
+        raise TypeError(
+            "cache must be that of a layer, from its `new_cache`; got "
+            f"{type(cache).__name__}"
+        )
+    require_flags(causal=causal)
+    if (mask is None and key_positions is None) or not hasattr(cache, "crop"):
+        return
+    require_layout(x, "batch", "length", "width")
+    key_len = cache.length + x.shape[1]
+    if mask is not None:
+        require_mask(mask, (x.shape[0], num_heads, x.shape[1], key_len), like=x)
+    if key_positions is not None:
+        require_key_count(key_positions, key_len)
+
+
+def require_key_count(key_positions: Any, key_len: int) -> None:
+    """Check that there is one position for each key, (..., K)."""
+    require_kind("key_positions", key_positions, Tensor)
+    if key_positions.ndim == 0 or key_positions.shape[-1] != key_len:
+        raise ValueError(
+            f"key_positions must have one position for each of {key_len} keys; got "
+            f"{tuple(key_positions.shape)}"
         )
 
 
@@ -152,6 +262,8 @@ def require_angles(x: Any, angles: Any) -> None:
     require_floats("angles", angles)
     require_same_device("angles", angles, "x", x)
     shape = tuple(x.shape)
+    if len(shape) > 1:
+        require_pairs(**{"the width of x": shape[-1]})
     fitting = (*shape[:-1], shape[-1] // 2) if len(shape) > 1 else ()
     one_each = len(fitting) > 1 and fitting[-2:] == tuple(angles.shape[-2:])
     if not one_each or not broadcasts(angles.shape, fitting):
@@ -161,24 +273,42 @@ def require_angles(x: Any, angles: Any) -> None:
         )
 
 
-def require_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
-    """Check that new keys (B, H, T, D) fit into a cache of (B, H, max_len, D)."""
-    shape = kept.shape
-    if value.shape[:-1] != key.shape[:-1]:  # one value would be written many times
+def require_room(key: Any, value: Any, cache: Any) -> int:
+    """Check that a cache has room for new keys and values (B, H, T, ...) of its kind.
+
+    Returns:
+        How many tokens it will then hold.
+    """
+    for name, new, kept in (("keys", key, cache.keys), ("values", value, cache.values)):
+        require_kind(name, new, Tensor)
+        # Under autocast, new keys and values may have another type.
+        if new.device != kept.device or (
+            new.dtype != kept.dtype and not is_autocast(new.device.type)
+        ):
+            raise TypeError(
+                f"the cache holds {kept.dtype} on {kept.device}; got {name} of "
+                f"{new.dtype} on {new.device}: make it with `new_cache` of the same "
+                "layer, moved and converted before"
+            )
+        shape = kept.shape
+        if new.ndim != 4 or (*new.shape[:2], new.shape[3]) != (*shape[:2], shape[3]):
+            raise ValueError(
+                f"the cache holds {shape[0]} texts, {shape[1]} heads of width "
+                f"{shape[3]}; got {name} {tuple(new.shape)}: make it with `new_cache` "
+                "of the same layer"
+            )
+    if value.shape[2] != key.shape[2]:  # one value would be written many times
         raise ValueError(
             "there must be one value for each key; got keys "
             f"{tuple(key.shape)}, values {tuple(value.shape)}"
         )
-    if key.ndim != 4 or (*key.shape[:2], key.shape[3]) != (*shape[:2], shape[3]):
+    end = cache.length + key.shape[2]
+    if end > cache.max_len:
         raise ValueError(
-            f"the cache holds {shape[0]} texts, {shape[1]} heads of width {shape[3]}; "
-            f"got keys {tuple(key.shape)}: make it with `new_cache` of the same layer"
-        )
-    if end > shape[2]:
-        raise ValueError(
-            f"the cache has room for {shape[2]} tokens; got {end}: make it with a "
+            f"the cache has room for {cache.max_len} tokens; got {end}: make it with a "
             "larger max_len"
         )
+    return end
 
 
 def require_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> None:
@@ -243,7 +373,9 @@ def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
     for name, vector in vectors.items():
         require_floats(name, vector)
         require_same_type(name, vector, "x", x)
-        if x.ndim == 0 or vector.shape != x.shape[-1:]:
+        if x.ndim == 0:
+            raise ValueError("x must be (..., width); got a single number")
+        if vector.shape != x.shape[-1:]:
             raise ValueError(
                 f"{name} must be {tuple(x.shape[-1:])}, one number for each number of "
                 f"a token; got {tuple(vector.shape)} for x {tuple(x.shape)}"

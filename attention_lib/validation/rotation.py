@@ -1,11 +1,11 @@
 """Rotary positions: their scaling, and rows in pairs."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from attention_lib.validation._common import require_floats, require_int, require_number
 from attention_lib.validation.sizes import (
+    require_base,
     require_choice,
     require_flags,
     require_positive,
@@ -53,6 +53,8 @@ def require_scaling(
                 f"{low}, in scaling, must be below {high}; got {given[low]} and "
                 f"{given[high]}"
             )
+    if base is not None:
+        require_base(base=base)
     if base is not None and given.get("rope_theta", base) != base:
         raise ValueError(
             f"scaling has rope_theta {given['rope_theta']}, base is {base}: pass "
@@ -83,7 +85,10 @@ def _require_entry(name: str, key: str, number: Any) -> None:
         require_number(name, number, "at least 1", lambda n: n >= 1)
     elif key in _LEAST:
         least = _LEAST[key]
-        wanted = f"at least {least} and finite"
-        require_number(name, number, wanted, lambda n: least <= n < math.inf)
-    elif key != "rope_type":
-        require_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
+        wanted = f"at least {least} and at most 1e6"
+        require_number(name, number, wanted, lambda n: least <= n <= 1e6)
+    elif key not in ("rope_type", "rope_theta"):
+        wanted = "above 0 and finite, from 1e-6 to 1e6"
+        require_number(name, number, wanted, lambda n: 1e-6 <= n <= 1e6)
+    elif key == "rope_theta":
+        require_base(**{name: number})

@@ -1,7 +1,7 @@
 """Sizes, probabilities and choices: what layers, models and runs are built with."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from attention_lib.validation._common import (
     require_between,
     require_int,
     require_number,
+    require_whole,
 )
 
 
@@ -18,9 +19,18 @@ def require_positive(**sizes: int) -> None:
         _require_least(name, size, 1)
 
 
-def require_offset(offset: int) -> None:
-    """Check that the first position of a text is a whole number of at least 0."""
+def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
+    """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
+    if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
+        raise ValueError(f"offset must be at most 2**52; got {offset}")
+    if positions is not None:
+        require_whole("positions", positions)
+        if positions.ndim == 0 or positions.shape[-1] != length:
+            raise ValueError(
+                f"positions must be (..., {length}), one per token; got "
+                f"{tuple(positions.shape)}"
+            )
 
 
 def require_not_negative(**numbers: int) -> None:
@@ -33,6 +43,13 @@ def require_above_zero(**numbers: float) -> None:
     """Check that each named number is above 0 and finite."""
     for name, number in numbers.items():
         require_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
+
+
+def require_base(**bases: float) -> None:
+    """Check bases of rotary frequencies, whose powers float32 must hold."""
+    wanted = "above 0 and finite, from 1e-20 to 1e20"
+    for name, base in bases.items():
+        require_number(name, base, wanted, lambda n: 1e-20 <= n <= 1e20)
 
 
 def require_dropout(dropout: float) -> None:
@@ -173,7 +190,8 @@ def require_llama(config: Any) -> None:
     if head_dim % 2:
         raise ValueError(f"head_dim must be even, to be rotated; got {head_dim}")
     require_groups(config.num_heads, config.num_kv_heads)
-    require_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
+    require_base(rope_base=config.rope_base)
+    require_above_zero(norm_eps=config.norm_eps)
     require_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
     if config.window is not None:
         require_positive(window=config.window)
@@ -222,6 +240,42 @@ def require_step_tokens(step_tokens: int, max_batch: int) -> None:
             f"step_tokens must be at least {max_batch}, one for each request of "
             f"max_batch; got {step_tokens}"
         )
+
+
+def require_page(page: Any, users: Sequence[int], *, used: bool = False) -> None:
+    """Check the number of a page, and where asked that some text uses it."""
+    last = len(users) - 1
+    require_between("page", page, 0, last, f"{last}, the last page")
+    if used and not users[page]:
+        raise ValueError(f"page {page} is free: no text uses it")
+
+
+def require_tables(
+    tables: Any, starts: Any, new_tokens: Any, page_len: int, num_pages: int
+) -> None:
+    """Check block tables: one per text, with existing pages for all of its tokens."""
+    for name, each in (("tables", tables), ("starts", starts)):
+        require_instance(name, each, Sequence)
+        if not len(each) == len(new_tokens) > 0:
+            raise ValueError(
+                f"{name} must hold one entry for each of new_tokens, at least one; got "
+                f"{len(each)} for {len(new_tokens)}"
+            )
+    for pages, start, new in zip(tables, starts, new_tokens, strict=True):
+        require_not_negative(**{"each of starts": start})
+        require_instance("each of tables", pages, Sequence)
+        require_instance("each of new_tokens", new, Sequence)
+        require_positive(**{"the length of each of new_tokens": len(new)})
+        needed = -(-(start + len(new)) // page_len)
+        if len(pages) < needed:
+            raise ValueError(
+                f"each of tables must have pages for all tokens of its text; got "
+                f"{len(pages)} where {needed} are needed"
+            )
+        if not 0 <= min(pages) <= max(pages) < num_pages:
+            raise ValueError(
+                f"tables must name pages from 0 to {num_pages - 1}; got {list(pages)}"
+            )
 
 
 def require_pages(length: int, page_len: int, num_pages: int) -> None:

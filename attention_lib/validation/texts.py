@@ -165,6 +165,18 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
         raise ValueError("no text has two tokens: there is no next token to predict")
 
 
+def require_optimizer(optimizer: Any, model: nn.Module) -> None:
+    """Check that an optimizer holds some weight of this model, not of another one."""
+    require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    own = {id(weight) for weight in model.parameters()}
+    groups = optimizer.param_groups
+    if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):
+        raise ValueError(
+            "optimizer must hold weights of the model: make it from "
+            "`model.parameters()` of this one"
+        )
+
+
 def require_prompt(
     model: Any, token_ids: Any, max_new_tokens: int, lengths: Any = None, start: int = 0
 ) -> None:
@@ -181,12 +193,12 @@ def require_prompt(
     """
     require_token_ids(token_ids, lengths, like=next(model.parameters(), None))
     length, context_len = start + token_ids.shape[1], _config_size(model, "context_len")
+    require_fits(model, token_ids, length)
     if length + max_new_tokens - 1 > context_len:
         raise ValueError(
             f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
             f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
         )
-    require_fits(model, token_ids, length)
     if lengths is None or lengths.is_meta:
         return
     if lengths.min() < 1 or lengths.max() > token_ids.shape[1]:
@@ -282,6 +294,7 @@ def _require_row(name: str, ids: Any) -> None:
 
 def _holds_whole_numbers(ids: Any) -> bool:
     try:
-        return len([operator.index(i) for i in ids]) == len(ids)
+        plain = [operator.index(i) for i in ids if not isinstance(i, bool)]
+        return len(plain) == len(ids)
     except TypeError:
         return False

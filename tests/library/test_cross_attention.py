@@ -194,7 +194,7 @@ def test_block_refuses_a_memory_that_is_missing_or_of_other_texts(refused):
         with refused(TypeError, "memory must be a Tensor; got NoneType"):
             call(x, None)
     kept = cache_memory(block.cross_attention, memory[:1])
-    with refused(ValueError, "kept must hold as many texts as x; got 1 and 2"):
+    with refused(ValueError, "memory must hold as many texts as x; got 1 and 2"):
         block(x, kept)
 
 

@@ -3,6 +3,8 @@
 A table of every kind of cache, and of what makes and reads it.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,12 +12,24 @@ from torch import nn
 from torch.testing import assert_close
 
 import benchmarks.published_layers as published
+from attention_lib.cross_attention import CrossBlock
 from attention_lib.export.steps import _Growing, _Static
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.hf_layers import from_transformers
 from attention_lib.kv_cache import CacheLike, KVCache, LayerCache
 from attention_lib.serving import PagedCache
+from attention_lib.tiny_llama import TinyLlama
 from attention_lib.tiny_lm import ModelConfig, TinyLM
-from tests.library.calls_of_layers import SUBJECTS, VOCAB, drawn, numbers, words
+from tests.library.calls_of_layers import (
+    D_MODEL,
+    HEADS,
+    LLAMA,
+    SUBJECTS,
+    VOCAB,
+    drawn,
+    numbers,
+    words,
+)
 from tests.tensors import assert_same
 
 BATCH, LENGTH = 2, 5
@@ -216,3 +230,118 @@ def test_cache_that_cannot_be_copied_or_cut_is_refused(refused):
                 asked()
     with refused(TypeError, "each of layers must be a CacheLike; got Linear"):
         KVCache([nn.Linear(1, 1)])
+
+
+SEEN = torch.ones(1, LENGTH, dtype=torch.bool)
+NO_MASKS = [SEEN[:, 2:], SEEN.float(), SEEN.repeat(3, 1), SEEN.repeat(3, 1, 1), "x"]
+NOT_FOR_LAYERS = [{"mask": mask} for mask in NO_MASKS] + [
+    {"causal": "yes"}, {"angles": "x"}, {"angles": torch.zeros(3, 2)}
+]  # fmt: skip
+NOT_FOR_MODELS = [{"mask": mask} for mask in NO_MASKS] + [
+    {"positions": torch.arange(3)}, {"positions": "x"}, {"last_only": 1}
+]  # fmt: skip
+NOT_FOR_BLOCKS = [
+    {"memory": None}, {"memory": numbers(4)[:1]}, {"memory": numbers(4, width=3)}
+] + [{"memory_mask": mask} for mask in NO_MASKS]  # fmt: skip
+
+
+def reads_block(block, x, **call):
+    return block(x, **{"memory": numbers(4, seed=1)} | call)
+
+
+def reads_target(model, x, memory_mask=None, **call):
+    memory, _ = model.encode(words(4, seed=1))
+    return model.decode(x, [memory] * 2, memory_mask, **call)
+
+
+def reads_causal(layer, x, **call):
+    return layer(x, **{"causal": True} | call)
+
+
+# Makes a layer or a model, calls it, and draws its input; arguments that are refused.
+REFUSING = {
+    **{
+        name: (SUBJECTS[name][0], reads_causal, numbers, NOT_FOR_LAYERS)
+        for name in LAYERS
+    },
+    "window": (
+        lambda: GroupedQueryAttention(D_MODEL, HEADS, 1, window=2),
+        reads_causal,
+        numbers,
+        [*NOT_FOR_LAYERS, {"positions": torch.arange(3)}, {"positions": [1, 2]}],
+    ),
+    "distances": (
+        SUBJECTS["relative"][0],
+        reads_causal,
+        numbers,
+        [{"key_positions": torch.arange(2)}, {"key_positions": [1, 2]}],
+    ),
+    **{
+        name: (SUBJECTS[name][0], nn.Module.__call__, words, NOT_FOR_MODELS)
+        for name in MODELS
+    },
+    "windows": (
+        lambda: TinyLlama(replace(LLAMA, window=2)),
+        nn.Module.__call__,
+        words,
+        NOT_FOR_MODELS,
+    ),
+    "cross block": (
+        lambda: CrossBlock(D_MODEL, HEADS), reads_block, numbers, NOT_FOR_BLOCKS
+    ),
+    "translator": (
+        SUBJECTS["translator"][0],
+        reads_target,
+        words,
+        [{"memory_mask": mask} for mask in NO_MASKS],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("name", REFUSING)
+@torch.no_grad()
+def test_refused_call_leaves_a_cache_as_it_was(name):
+    make, call, draw, wrong = REFUSING[name]
+    model, x = drawn(make), draw()
+    cache = model.new_cache(BATCH, LENGTH)
+    found = [call(model, x[:, :2], cache=cache)]
+    for piece in (x[:, 2:4], x[:, 4:]):
+        for each in wrong:
+            with pytest.raises((TypeError, ValueError)):
+                call(model, piece, cache=cache, **each)
+            assert {it.length for it in getattr(cache, "layers", [cache])} == {
+                sum(part.shape[1] for part in found)
+            }, each
+        found.append(call(model, piece, cache=cache))
+    assert_close(torch.cat(found, dim=1), call(model, x))
+
+
+@torch.no_grad()
+def test_cache_whose_layers_hold_unequal_lengths_is_refused(refused):
+    model = drawn(SUBJECTS["TinyLlama"][0])
+    cache = model.new_cache(BATCH, LENGTH)
+    model(words(), cache=cache)
+    cache.layers[0].crop(1)
+    with refused(ValueError, "cache must hold equally many tokens in each layer"):
+        model(words(1), cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (numbers(3)[:, None], numbers(3, width=1)[:, None], ValueError),
+        (numbers(3)[:, None], numbers(3, width=13)[:, None], ValueError),
+        (numbers(3)[:, None], numbers(3)[:, None].float(), TypeError),
+        (numbers(3)[:, None], numbers(3)[:, None].to("meta"), TypeError),
+        (*[numbers(3)[:, None] + 0j] * 2, TypeError),
+        (numbers(3), numbers(3), ValueError),
+        (*[torch.tensor(1.0).double()] * 2, ValueError),
+        ([1], [2], TypeError),
+    ],
+)
+def test_cache_refuses_what_is_not_of_its_kind(key, value, error, refused):
+    cache = LayerCache(BATCH, 1, LENGTH, D_MODEL, dtype=torch.float64)
+    with refused(error, "the cache holds" if key != [1] else "keys must be"):
+        cache.append(key, value)
+    assert cache.length == 0

@@ -277,7 +277,7 @@ ONE_OF = "rope_type, in scaling, must be one of default, linear, dynamic, yarn, 
         ),
         (
             {**SCALED["linear"], "factor": 0.5},
-            "factor, in scaling, must be at least 1 and finite; got 0.5",
+            "factor, in scaling, must be at least 1 and at most 1e6; got 0.5",
         ),
         (
             {**SCALED["yarn"], "beta_fast": 0.5},

@@ -248,7 +248,7 @@ VALUES += [
      P(training, learning_rate=math.inf)),
     *((f"seed must be between 0 and 2**63 - 1; got {wrong}", P(training, seed=wrong))
       for wrong in (-1, 2**63)),
-    ("scale must be finite; got nan", P(v.require_inputs, *BOTH, scale=NAN)),
+    ("scale must be finite in float32; got nan", P(v.require_inputs, *BOTH, scale=NAN)),
 ]
 TYPES += [
     ("query must hold floats; got torch.bool", P(inputs, query=trues("torch", 2, 4))),

@@ -34,6 +34,7 @@ PLACELESS = TinyLM(ModelConfig(7, 8, 4, 2, 1, positions="none"))
 TRANSLATOR = al.cross_attention.TinyTranslator(
     al.cross_attention.TranslatorConfig(7, 8, 4, 2, 1)
 )
+PAGES, USED = al.serving.PagedCache(MODEL, 2, 2), al.serving.PagePool(2)
 SGD = torch.optim.SGD(MODEL.parameters(), lr=0.0)
 TEXTS = [torch.tensor([1, 2, 3]), torch.tensor([4, 5])] * 2
 CONFIG = t.TrainConfig(steps=4, batch_size=2, warmup=1)
@@ -63,7 +64,8 @@ NO_TEXTS = [None, "x", 3, [], {"a": 1}, {1}, iter([]), [[1, 2], [3, 4]], ["ab", 
             [text.numpy() for text in TEXTS], [LENGTHS, LENGTHS.to("meta")] * 2]
 NO_MODEL = [None, "x", TinyLM, {}, lambda token_ids, lengths: LOGITS]
 NO_CONFIG = [None, "x", t.TrainConfig, {"steps": 4}, MODEL.config]
-NO_ROW = [None, "x", 3, 1.5, ["a"], [1.5], [None], IDS, IDS[0].float(), [[1, 2]]]
+NO_ROW = [None, "x", 3, 1.5, ["a"], [1.5], [None], [True] * 9, IDS,
+          IDS[0].float(), [[1, 2]]]
 NO_TEXT = [None, 3, b"ab", ["ab"], "\ud800"]
 NO_PATH = [None, 3, b"run", ["run"]]
 NO_SAMPLING = {
@@ -94,17 +96,25 @@ SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
 NO_MAPS = [*NO_FLOATS, LOGITS, MAPS[:, :, 1:], MAPS[..., :1, :1]]
 NO_COMPARED = [None, "x", 1, [[1, 2, 3]], IDS.numpy(), IDS.float(), IDS == 1, IDS[0]]
+NO_PATCH = [None, "x", [0.0], np.zeros(2), ROW[0, :3], torch.zeros(5, 3, 2), IDS[0, 0],
+            torch.zeros(2) + 1j, torch.zeros(2).to("meta")]
 NO_PLACE = [None, "x", 0, (0,), (0, 1, 0), (0.0, 1), (0, True), (2, 0), (0, 2), (-1, 0)]
 
 
 def replaced_heads(model, values):
     with al.interpret.patch_heads(model, values):
-        pass
+        SPLIT(IDS)
 
 
 def replaced_path(**given):
-    with al.interpret.patch_path(**given, value=0.0):
-        pass
+    with al.interpret.patch_path(**given):
+        SPLIT(IDS)
+
+
+def released(page):
+    pool = al.serving.PagePool(2)
+    pool.allocate()
+    pool.release(page)
 
 
 # A function, arguments that are right, and for each argument what is wrong.
@@ -116,7 +126,9 @@ CALLS = [
       "lengths": [*NO_LENGTHS, LENGTHS + 1, -LENGTHS, 0 * LENGTHS]}),
     (t.train_step,
      {"model": MODEL, "optimizer": SGD, "token_ids": IDS, "lengths": LENGTHS},
-     {"model": NO_MODEL, "optimizer": [None, "x", torch.optim.SGD, [ROW]],
+     {"model": NO_MODEL,
+      "optimizer": [None, "x", torch.optim.SGD, [ROW],
+                    torch.optim.SGD(PLACELESS.parameters(), lr=0.1)],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2, LONG],
       "lengths": [*NO_LENGTHS, LENGTHS + 1, -LENGTHS], "max_grad_norm": NO_RATE}),
     (t.warmup_cosine, {"step": 1, "warmup": 2, "steps": 6},
@@ -140,10 +152,12 @@ CALLS = [
     (al.interpret.head_outputs,
      {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
     (replaced_heads, {"model": SPLIT, "values": {(0, 1): 0.0}},
-     {"model": NO_MODEL, "values": [{each: 0.0} for each in NO_PLACE]}),
+     {"model": NO_MODEL, "values": [*({each: 0.0} for each in NO_PLACE),
+                                    *({(0, 1): each} for each in NO_PATCH)]}),
     (replaced_path,
-     {"model": SPLIT, "sender": (0, 1), "receiver": (1, 0), "into": "key"},
-     {"model": NO_MODEL, "sender": [*NO_PLACE, (1, 0)],
+     {"model": SPLIT, "sender": (0, 1), "receiver": (1, 0), "into": "key",
+      "value": 0.0},
+     {"model": NO_MODEL, "value": NO_PATCH, "sender": [*NO_PLACE, (1, 0)],
       "receiver": [*NO_PLACE, (0, 0)], "into": [None, "keys", 0]}),
     (al.interpret.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
     (al.interpret.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
@@ -185,9 +199,23 @@ CALLS = [
     (SERVER.cancel, {"request": OPEN}, {"request": [None, "x", [1, 2]]}),
     (al.serving.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
     (al.serving.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
-     {"num_pages": NO_SIZE, "page_len": NO_SIZE}),
+     {"model": [*NO_MODEL, LAYER], "num_pages": NO_SIZE, "page_len": NO_SIZE}),
+    (PAGES.prepare, {"tables": [[0, 1]], "starts": [1], "new_tokens": [[1, 2]]},
+     {"tables": [None, [], 0, [0], [[0]], [[0, 2]], [[-1, 0]], [[0, 1], [1, 0]]],
+      "starts": [None, [], 1, [-1], [0.5], [1, 1]],
+      "new_tokens": [[], [1], [[]], [[1, 2], [1]]]}),
+    (PAGES.copy_page, {"source": 0, "target": 1},
+     {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
+    (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
+    (USED.register, {"page": 1, "page_hash": b""}, {"page": [*NO_INT, -1, 2]}),
+    (released, {"page": 0}, {"page": [*NO_INT, -1, 1, 2]}),
+    (al.serving.paged_cache.pages_for, {"length": 3, "page_len": 2},
+     {"length": [*NO_INT, -3], "page_len": NO_SIZE}),
     (al.serving.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
-     {"count": NO_SIZE, "max_ngram": NO_SIZE, "min_ngram": NO_SIZE}),
+     {"tokens": [*NO_ROW, [True]], "count": NO_SIZE, "max_ngram": [*NO_SIZE, 1],
+      "min_ngram": [*NO_SIZE, 4]}),
+    (al.serving.model_draft(MODEL), {"tokens": [1, 2], "count": 2},
+     {"tokens": [*NO_ROW, [True]], "count": NO_SIZE}),
     (al.serving.model_draft, {"model": MODEL}, {"model": NO_MODEL}),
     (MODEL.new_cache(2, 5).crop, {"length": 0}, {"length": [None, 1.5, -1, 1]}),
     (MODEL.new_cache(2, 5).repeat, {"times": 2}, {"times": NO_SIZE}),
@@ -252,6 +280,8 @@ WIDTHS = {"kv_latent_dim": 4, "nope_dim": 3, "rope_dim": 2, "value_dim": 5}
 LATENT = {"d_model": 6, "num_heads": 3, "q_latent_dim": None} | WIDTHS
 LATENTS = [al.latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)
            for absorb in (False, True)]
+PLAIN = {"vocab_size": 7, "context_len": 8, "d_model": 8, "num_heads": 2,
+         "num_kv_heads": 1, "head_dim": 4, "hidden_dim": 8}
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
@@ -286,7 +316,23 @@ YARN = {"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8}
 NO_SCALING = ["x", 2.0, {}, {"factor": 2}, *({**YARN, **wrong} for wrong in [
     {"rope_type": "ntk"}, {"rope_type": None}, {"factr": 2}, {"factor": None},
     {"factor": 0.5}, {"factor": "2"}, {"truncate": 0}, {"beta_slow": 40},
-    {"original_max_position_embeddings": 8.0}, {"attention_factor": -1}])]
+    {"original_max_position_embeddings": 8.0}, {"attention_factor": -1},
+    {"beta_fast": 1e308}, {"beta_slow": 1e-320}, {"factor": 1e308}])]
+
+
+# Caches of other kinds, of other layers, and of other types.
+NO_CACHE = ["x", 5, True, {}, [], MODEL.new_cache(2), [MHA.new_cache(2, 4)], MHA,
+            make_mha("split", 6, 3).double().new_cache(2, 4),
+            make_mha("split", 6, 3).to("meta").new_cache(2, 4), MHA.new_cache(3, 4)]
+
+
+def deep(layers):
+    return TinyLM(ModelConfig(7, 8, 4, 2, layers))
+
+
+NO_MODEL_CACHE = [*NO_CACHE[:5], MHA.new_cache(2, 4), deep(2).new_cache(2), MODEL,
+                  deep(1).double().new_cache(2), deep(1).to("meta").new_cache(2)]
+STEP = al.decode_step.make_decode_step(MODEL, MODEL.new_cache(2))
 
 
 def combined(mask, other):
@@ -296,7 +342,7 @@ def combined(mask, other):
 CALLS += [
     (al.attention.attention_weights, {"query": QUERY, "key": KEY},
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
-      "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
+      "scale": [*NO_NUMBER[1:], math.nan, math.inf, 1e308, 10**400]}),
     (al.attention.scaled_dot_product_attention,
      {"query": QUERY, "key": KEY, "value": VALUE},
      {"value": NO_VALUE, "dropout": NO_DROPOUT}),
@@ -311,7 +357,8 @@ CALLS += [
       "min_seconds": NO_RATE, "clock": [None, 1.0], "progress": NO_FLAG}),
     (al.parallel.ring_attention, {"query": QUERY, "key": KEY, "value": VALUE},
      {"query": NO_QUERY, "key": NO_KEY, "order": NO_CHOICE, "value": NO_VALUE,
-      "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
+      "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf],
+      "group": [3, "x"]}),
     *((each, right, {name: wrong for name, wrong in NO_RING.items() if name in right})
       for each, right in RINGS),
     (al.launch.program_of, {"functions": [one_more]},
@@ -344,6 +391,16 @@ CALLS += [
       for layer in BLOCKS for call in (layer, layer.attention_weights)),
     *((al.mha_variants.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
        NO_OPTIONS | {"kind": NO_CHOICE}) for kind in al.mha_variants.MHA_VARIANTS),
+    *((layer, {"x": X}, {"cache": NO_CACHE, "angles": ["x", 5, [1.0], X, X[0, :, :2]]})
+      for layer in (*LAYERS[1:], GROUPED, *LATENTS, *BLOCKS)),
+    *((model, {"token_ids": IDS}, {"cache": NO_MODEL_CACHE})
+      for model in (MODEL, MODEL.stream)),
+    (al.decode_step.make_decode_step, {"model": MODEL, "cache": MODEL.new_cache(2)},
+     {"cache": [None, *NO_MODEL_CACHE[:8]]}),
+    (STEP, {"token_ids": IDS[:, :1]}, {"token_ids": [*NO_IDS, IDS[:, :1] + 6]}),
+    (TRANSLATOR.decode, {"target": IDS, "memories": [torch.zeros(2, 3, 4)]},
+     {"memories": [None, 3, [], [None], [torch.zeros(1, 3, 4)]],
+      "memory_mask": ["x", IDS, torch.ones(2, 4) > 0], "cache": NO_MODEL_CACHE[:7]}),
     (al.masks.causal_mask, {"query_len": 3},
      {"query_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
     (al.masks.sliding_window_mask, {"query_len": 3, "window": 2},
@@ -378,18 +435,20 @@ CALLS += [
     (al.block.TinyBlock, {"d_model": 6, "num_heads": 3},
      NO_SIZES | {"norm": NO_CHOICE, "mha": NO_CHOICE}),
     (al.positions.sinusoidal_positions, {"length": 3, "d_model": 4},
-     {"length": NO_SIZE, "d_model": NO_SIZE, "offset": [*NO_INT, -1]}),
+     {"length": NO_SIZE, "d_model": NO_SIZE, "offset": [*NO_INT, -1, 2**62]}),
     (al.positions.LearnedPositions, {"context_len": 3, "d_model": 4},
      {"context_len": NO_SIZE, "d_model": NO_SIZE}),
     (al.positions.LearnedPositions(3, 4), {"length": 3},
      {"length": [*NO_SIZE, 4], "offset": [*NO_INT, -1, 1],
-      "positions": [LENGTHS - 9, LENGTHS]}),
+      "positions": [LENGTHS - 9, IDS + 2, LENGTHS, IDS[:, :2], IDS.float(), IDS > 0,
+                    [0, 1, 2]]}),
     (al.rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
      {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
-      "head_dim": [*NO_SIZE, 3], "base": NO_RATE, "scaling": NO_SCALING}),
+      "head_dim": [*NO_SIZE, 3], "base": [*NO_RATE, 1e-300, 10**400],
+      "scaling": NO_SCALING}),
     (al.rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
     (al.rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
-     {"x": [None, "x", X.numpy(), X.long(), X[0, 0]], "layout": NO_CHOICE,
+     {"x": [None, "x", X.numpy(), X.long(), X[0, 0], X[..., :5]], "layout": NO_CHOICE,
       "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X[0, :1, :3],
       X.to("meta")]}),
     (al.rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
@@ -429,13 +488,15 @@ CALLS += [
       "stop": 2, "max_new_tokens": 3},
      {"model": NO_MODEL, "source": NO_IDS, "start": [*NO_INT, -1, 7],
       "stop": [*NO_INT, -1, 7], "max_new_tokens": [*NO_SIZE, 9], "use_cache": NO_FLAG}),
+    (al.cross_attention.CrossBlock(6, 3), {"x": X, "memory": X},
+     {"memory": [*NO_X, X[:1]], "memory_mask": NO_MASK}),
     (al.relative_attention.RelativeAttention, {"d_model": 6, "num_heads": 2},
      {"num_buckets": [*NO_INT, -1, 3], "max_distance": NO_SIZE, "both_ways": NO_FLAG,
       "qkv_bias": NO_FLAG, "out_bias": NO_FLAG}),
     (al.norms.RMSNorm, {"width": 6},
      {"width": NO_SIZE, "eps": NO_RATE, "unit_offset": NO_FLAG}),
     (al.norms.RMSNorm(6), {"x": X},
-     {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
+     {"x": [None, "x", X.numpy(), X.long(), X[..., :5], X[0, 0, 0]]}),
     (al.tiny_llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
      {"d_model": NO_SIZE, "hidden_dim": NO_SIZE, "activation": NO_CHOICE}),
     (al.tiny_llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
@@ -444,6 +505,10 @@ CALLS += [
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
       "num_kv_heads": [*NO_SIZE, 2]}),
+    (al.hf_layers.from_transformers(BARE), {"x": X},
+     {"x": [None, "x", X.numpy(), X[0], X[..., :5]], "cache": NO_CACHE}),
+    (al.kv_cache.KVCache, {"layers": MODEL.new_cache(2).layers},
+     {"layers": [None, 3, [], [3], MHA.new_cache(2, 4)]}),
     (al.hf_layers.from_transformers,
      {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     (al.pretrained.Checkpoint,
@@ -466,6 +531,16 @@ CALLS += [
      {"folder": WEIGHTS, "model": DECODER, "fields": FIELDS},
      {"folder": NO_PATH, "model": [None, "x", MODEL, al.pretrained.Decoder],
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
+    (al.pretrained.names.published_names, {"family": "llama", "name": "x"},
+     {"family": [None, 3, "bert", "gemma"]}),
+    (al.pretrained.DecoderConfig, PLAIN | {"layers": (al.pretrained.LayerConfig(),)},
+     {"layers": [None, (), (None,), [al.pretrained.LayerConfig()]],
+      "latent": [{}, "x"], "experts_per_token": [*NO_SIZE, 2], **dict.fromkeys(
+          ("learned_positions", "sinks", "qkv_bias", "out_bias"), NO_FLAG)}),
+    (al.pretrained.Decoder, {"config": DECODER.config},
+     {"config": [None, FIELDS, MODEL.config]}),
+    (al.tiny_llama.TinyLlama, {"config": SMALL.config},
+     {"config": [None, MODEL.config]}),
     (al.pretrained.estimate_memory, {"fields": FIELDS},
      {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE,
       "dtype": [None, "float16", torch.int8, 16]}),
@@ -489,7 +564,8 @@ CALLS += [
                                  {"batch": [-1]}, {"batch": []}],
       "dynamic_shapes": ["x", 3, {"x": {0: "batch"}}, [{9: "batch"}], [{0: 3}], [[0]],
                          [{"a": "batch"}], [None, {0: "batch"}]],
-      "tolerance": NO_RATE, "opset": NO_SIZE}),
+      "input_names": ["input", [3], ["a", "b"]], "tolerance": NO_RATE,
+      "opset": [*NO_SIZE, 999]}),
     (al.export.export_model, {"model": MODEL, "path": f"{WEIGHTS}/model.onnx"},
      {"model": [*NO_MODEL, LINEAR, TinyLM(MODEL.config).double()], "path": NO_PATH,
       "max_len": [*NO_SIZE[1:], 9]}),
@@ -521,8 +597,13 @@ ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
 ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
-ALSO |= {"source": ("token_ids", "the text")}
-ALSO |= {"source_lengths": ("lengths",)}
+ALSO |= {"source": ("token_ids", "the text", "page"), "target": ("page",)}
+ALSO |= {"memories": ("memory",)}
+ALSO |= {
+    "source_lengths": ("lengths",),
+    "values": ("value",),
+    "layers": ("num_layers",),
+}
 
 
 def fault(function, right, name, wrong):
