@@ -196,7 +196,7 @@ def require_layer_cache(
     """
     if cache is None:
         return
-    if not hasattr(cache, "append") or not hasattr(cache, "max_len"):
+    if not hasattr(cache, "append") or isinstance(cache, list):
         raise TypeError(
             "cache must be that of a layer, from its `new_cache`; got "
             f"{type(cache).__name__}"

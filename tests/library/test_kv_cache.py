@@ -317,6 +317,23 @@ def test_refused_call_leaves_a_cache_as_it_was(name):
     assert_close(torch.cat(found, dim=1), call(model, x))
 
 
+class Bare:
+    """As short as the caches of the chapters: a layer only calls ``append``."""
+
+    def append(self, key, value):
+        return key, value
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # which ask for a ``CacheLike``
+@pytest.mark.parametrize("name", LAYERS)
+@torch.no_grad()
+def test_layer_needs_no_more_of_a_cache_than_that_it_appends(name):
+    layer = drawn(SUBJECTS[name][0])
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+    found = layer(numbers(), mask, causal=True, cache=Bare())
+    assert_close(found, layer(numbers(), causal=True))
+
+
 @torch.no_grad()
 def test_cache_whose_layers_hold_unequal_lengths_is_refused(refused):
     model = drawn(SUBJECTS["TinyLlama"][0])
