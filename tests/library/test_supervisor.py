@@ -15,7 +15,9 @@ from tools.running import run
 LEAVES = [sys.executable, str(ROOT / "tests/samples/leaves.py")]
 # Someone who waits for it, and can be killed.
 STARTER = """
-import sys
+import signal, sys
+# A shell's background jobs, and all that they start, ignore Ctrl+C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from attention_lib._supervisor import _mark, family
 from tests.running import ran
 ran(sys.argv[1:])
