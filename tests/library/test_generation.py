@@ -287,7 +287,7 @@ def test_generate_restores_the_mode_after_an_error(refused, mode):
     [
         (2, 12, "max_new_tokens must be at most 11 after 2 tokens in a context of 12;"),
         (12, 2, "max_new_tokens must be at most 1 after 12 tokens in a context of 12;"),
-        (14, 1, "token_ids hold 14 tokens; the context has 12: cut the text, or build a"),
+        (14, 1, "token_ids hold 14 tokens; the context has 12: cut the text, or"),
     ],
 )
 def test_generate_fills_the_context_and_no_more(
