@@ -45,8 +45,8 @@ class CacheLike(Protocol):
 class LayerCache:
     """The keys and values of one layer, in memory that is allocated once.
 
-    A gradient reaches back through one call. To train on top of a prefix, give each
-    step a copy of its own: ``repeat(1)``.
+    Gradients reach back one call only. To train on top of a prefix, give each step
+    its own copy: ``repeat(1)``.
 
     Args:
         batch_size: how many texts.

@@ -102,7 +102,7 @@ def unshard_tokens(
         require_instance("each of parts", part, Tensor)
         require_dim(part, dim)
         if (part.shape, part.device) != (parts[0].shape, parts[0].device):
-            raise ValueError("parts must all be of one shape, on one device")
+            raise ValueError("parts must all have one shape and one device")
     whole = torch.cat(list(parts), dim)
     positions = torch.arange(whole.shape[dim], device=whole.device)
     ranks = range(len(parts))

@@ -45,7 +45,7 @@ def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
     begun = cache.state is not None or (mask[:, :-1] & ~mask[:, 1:]).any()
     if begun:
         raise ValueError(
-            "mask must be True after a text's first token, also of a cached prefix: "
+            "mask must be True after a text's first token, cached or not: "
             "padding there would change the state; pad on the left, or read texts of "
             "unequal length one by one"
         )
@@ -83,7 +83,7 @@ class DeltaAttention(nn.Module):
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are real; padding is read as zeros, and may stand before
+            mask: which tokens are real; padding is read as zeros, and may come before
                 a text, or, without a cache, after it, but not between its tokens.
             positions: not used: this layer depends on the order of tokens only.
             cache: a ``DeltaCache``, which this call changes.

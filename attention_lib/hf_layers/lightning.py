@@ -47,7 +47,7 @@ class LightningAttention(nn.Module):
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are real; padding may stand before a text, or, without a
+            mask: which tokens are real; padding may come before a text, or, without a
                 cache, after it, but not between its tokens.
             positions: not used: only the distance between tokens counts.
             cache: a ``DeltaCache``, which this call changes.

@@ -69,7 +69,7 @@ class TemperedAttention(GroupedQueryAttention):
 def convert_llama4(layer: Any) -> PublishedAttention:
     """Convert Llama 4's: most layers rotate and see a chunk, each fourth sees all.
 
-    The temperature of the latter counts columns, padding too, as the published one.
+    The latter's temperature counts columns, padding included, as in the original.
     """
     config, rotated = layer.config, bool(layer.use_rope)
     rotation: dict[str, Any] = read_rotation(layer) if rotated else {}

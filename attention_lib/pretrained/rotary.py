@@ -34,7 +34,7 @@ def read_rotary(
             f"{len(each if types is None else types)} entries"
         )
     if windows is None and set(types or ()) - {"full_attention"}:
-        fields.refuse("layer_types", types, "full_attention only: it has no window")
+        fields.refuse("layer_types", types, "full_attention only (no window set)")
     head_dim = fields.take("head_dim", None)
     if head_dim is None:
         names = "hidden_size", "num_attention_heads"
@@ -140,7 +140,7 @@ def _rotation(
     scaling.pop("type", None)
     theta = scaling.pop("rope_theta", usual)
     if not is_above_zero(theta) or not 1e-20 <= theta <= 1e20:
-        fields.refuse("rope_theta", theta, "a finite number above 0, 1e-20 to 1e20")
+        fields.refuse("rope_theta", theta, "a number from 1e-20 to 1e20")
     if scaling["rope_type"] == "dynamic":  # transformers uses this length only
         scaling["original_max_position_embeddings"] = length
     elif scaling["rope_type"] in ("yarn", "llama3"):

@@ -30,7 +30,7 @@ def require_number(
     # A whole number may be larger than every float.
     huge = isinstance(number, int) and abs(number) > sys.float_info.max
     if huge or not fits(number):
-        received = "one beyond every float" if huge else number
+        received = "an int outside float64" if huge else number
         raise ValueError(f"{name} must be {wanted}; got {received}{hint}")
 
 

@@ -64,7 +64,7 @@ def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None
 
 
 def require_patch(value: Any, replaced: Tensor) -> Any:
-    """Check what replaces a head's output, (B, T, D), and return it in its type."""
+    """Check a head's new output, (B, T, D), and return it in the old one's type."""
     if not isinstance(value, Tensor):
         require_number("value", value, "a number", lambda _: True)
         return value

@@ -164,7 +164,7 @@ def require_cache(cache: Any, num_layers: int) -> int:
             f"{len(layers)}: make it with `new_cache` of the same model"
         )
     length = layers[0].length
-    # The lengths of a cache of one's own may be symbols, which are not compared.
+    # The lengths of a custom cache may be symbols, which are not compared.
     if any(type(each.length) is int and each.length != length for each in layers):
         raise ValueError(
             "cache must hold equally many tokens in each layer; got "
@@ -186,8 +186,8 @@ def require_layer_cache(
     Otherwise a call that is refused would leave its tokens in the cache.
 
     Args:
-        cache: the argument. One with ``crop`` will return all of its tokens; how many
-            keys others return is not known before.
+        cache: with ``crop``, it will return all of its tokens; how many keys any other
+            returns is not yet known.
         x: (B, T, M).
         mask: broadcasts to (B, H, T, K), where there is one.
         causal: whether the future is hidden.
@@ -288,7 +288,7 @@ def require_room(key: Any, value: Any, cache: Any) -> int:
             raise TypeError(
                 f"the cache holds {kept.dtype} on {kept.device}; got {name} of "
                 f"{new.dtype} on {new.device}: make it with `new_cache` of the same "
-                "layer, moved and converted before"
+                "layer, after its `.to(...)`"
             )
         shape = kept.shape
         if new.ndim != 4 or (*new.shape[:2], new.shape[3]) != (*shape[:2], shape[3]):

@@ -88,7 +88,7 @@ def _require_entry(name: str, key: str, number: Any) -> None:
         wanted = f"at least {least} and at most 1e6"
         require_number(name, number, wanted, lambda n: least <= n <= 1e6)
     elif key not in ("rope_type", "rope_theta"):
-        wanted = "above 0 and finite, from 1e-6 to 1e6"
+        wanted = "from 1e-6 to 1e6"
         require_number(name, number, wanted, lambda n: 1e-6 <= n <= 1e6)
     elif key == "rope_theta":
         require_base(**{name: number})

@@ -47,7 +47,7 @@ def require_above_zero(**numbers: float) -> None:
 
 def require_base(**bases: float) -> None:
     """Check bases of rotary frequencies, whose powers float32 must hold."""
-    wanted = "above 0 and finite, from 1e-20 to 1e20"
+    wanted = "from 1e-20 to 1e20"
     for name, base in bases.items():
         require_number(name, base, wanted, lambda n: 1e-20 <= n <= 1e20)
 

@@ -166,14 +166,14 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 
 
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
-    """Check that an optimizer holds some weight of this model, not of another one."""
+    """Check that an optimizer holds some weight of this model."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
     own = {id(weight) for weight in model.parameters()}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):
         raise ValueError(
             "optimizer must hold weights of the model: make it from "
-            "`model.parameters()` of this one"
+            "this model's `parameters()`"
         )
 
 

@@ -283,7 +283,7 @@ def test_layer_of_the_wrong_type_is_still_refused(refused):
 
 
 class Lora(nn.Linear):
-    """A linear layer with more parameters, as loralib has it."""
+    """A linear layer with more parameters, as in loralib."""
 
     def __init__(self, part):
         super().__init__(part.in_features, part.out_features, bias=False)

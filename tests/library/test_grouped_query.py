@@ -291,7 +291,7 @@ def test_rms_norm_equals_torch(dtype):
     torch.testing.assert_close(norm(x), wanted)
     if dtype != torch.bfloat16:  # there weight - 1 is rounded
         torch.testing.assert_close(plus_one(x), wanted)
-    else:  # 1 is added in float32: then it is Gemma's
+    else:  # 1 is added in float32, as in Gemma
         theirs = importlib.import_module("transformers.models.gemma3.modeling_gemma3")
         gemma = theirs.Gemma3RMSNorm(D_MODEL, eps=1e-5).to(dtype)
         for part in (plus_one, gemma):

@@ -96,7 +96,7 @@ def test_padding_after_a_token_is_refused_where_a_cache_keeps_the_state(name, re
     ours, (x, real) = from_transformers(layer), texts(layer)
     with refused(ValueError, "mask must be True after a text's first token"):
         ours(x, real.flip(1), cache=ours.new_cache(2, LENGTH))
-    ours(x, real.flip(1))  # without a cache nothing reads on
+    ours(x, real.flip(1))  # nothing follows without a cache
 
 
 @torch.no_grad()

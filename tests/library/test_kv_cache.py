@@ -131,7 +131,7 @@ def test_cropped_cache_reads_on_as_if_the_rest_had_not_been(read, name):
 
 
 @each_cache
-def test_cache_of_inference_mode_goes_on_without_it(read, name):
+def test_cache_of_inference_mode_works_outside_it(read, name):
     call, new_cache, draw = read(name)
     with torch.inference_mode():
         cache = new_cache(BATCH, LENGTH + 1)
@@ -258,7 +258,7 @@ def reads_causal(layer, x, **call):
     return layer(x, **{"causal": True} | call)
 
 
-# Makes a layer or a model, calls it, and draws its input; arguments that are refused.
+# How to make, call and feed a layer or a model, and arguments that it refuses.
 REFUSING = {
     **{
         name: (SUBJECTS[name][0], reads_causal, numbers, NOT_FOR_LAYERS)
@@ -327,7 +327,7 @@ class Bare:
 @pytest.mark.usefixtures("shapes_unchecked")  # which ask for a ``CacheLike``
 @pytest.mark.parametrize("name", LAYERS)
 @torch.no_grad()
-def test_layer_needs_no_more_of_a_cache_than_that_it_appends(name):
+def test_layer_needs_only_append_of_a_cache(name):
     layer = drawn(SUBJECTS[name][0])
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
     found = layer(numbers(), mask, causal=True, cache=Bare())

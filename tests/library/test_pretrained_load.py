@@ -243,7 +243,7 @@ REFUSED_ELSEWHERE = [
     ("gpt_oss", {"layer_types": ["chunked", *WINDOWED[1:]]}, "layer type 'chunked'"),
     ("gpt_oss", {"layer_types": WINDOWED * 2}, "but layer_types has 4 entries"),
     ("llama", {"layer_types": []}, "but layer_types has 0 entries"),
-    ("llama", {"layer_types": WINDOWED}, "it has no window"),
+    ("llama", {"layer_types": WINDOWED}, "no window set"),
     ("llama", {"rope_parameters": {"rope_theta": 1e-300}}, "rope_theta = 1e-300"),
     ("gpt_oss", {"rope_parameters": "drop"}, "lacks rope_parameters"),
     ("gemma3_text", {"rope_parameters": {"rope_theta": 1e4}}, "knows those of full_"),

@@ -21,14 +21,14 @@ PAGES = Path("book/reproduces.md"), Path("book/index.md")
 BLANK = re.compile(r"(% results: (\w+)\n)(.*?)(% end\n)", re.DOTALL)
 COUNTS = ("cells", "compared", "pictures", "drawings", "failed")
 Row = dict[str, Any]
-States = dict[str, str]  # by chapter, what a result must be of
+States = dict[str, str]  # by chapter, a hash of its record
 
 
 def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
     """Add new rows to older ones, and fill the pages.
 
-    A row that could not be measured now does not replace one that once was, and one of
-    some chapters keeps the others. `titles` names all rows, in their order.
+    A row that could not be measured now does not replace an older one; a row of some
+    chapters keeps the rest. `titles` names all rows, in their order.
     """
     path, now = ROOT / RESULTS, states(ROOT)
     kept: Row = json.loads(path.read_text("utf-8")) if path.is_file() else {"rows": {}}
@@ -58,7 +58,7 @@ def merged(old: Row, row: Row, now: States) -> Row:
 
 
 def current(row: Row, now: States) -> Row:
-    """Return the results of those chapters that are as they were when they ran."""
+    """Return the results of the chapters that have not changed since they ran."""
     found = row.get("chapters", {})
     return {stem: found[stem] for stem in found if found[stem]["of"] == now.get(stem)}
 
@@ -71,7 +71,7 @@ def fill(page: str, made: dict[str, str]) -> str:
 def texts(kept: Row, now: States) -> dict[str, str]:
     """Return the text of each blank of the page.
 
-    The first page counts the rows in which most chapters count.
+    The first page uses the rows with most unchanged chapters.
     """
     rows, first = kept["rows"], kept["rows"]["as-recorded"]
     ran = [chapters for row in rows.values() if (chapters := current(row, now))]
@@ -100,7 +100,7 @@ def texts(kept: Row, now: States) -> dict[str, str]:
 def show(rows: dict[str, Row], now: States) -> str:
     """Return a table: the largest difference over its tolerance, run by chapter.
 
-    In brackets what is of another state of the chapter.
+    Brackets: the chapter has changed since.
     """
     measured, lines = [row for row in rows.values() if "chapters" in row], list[str]()
     stems = sorted({stem for row in measured for stem in row["chapters"]})

@@ -3,7 +3,7 @@
 Run as `python -m tools.check.variations [--changed] [NAME ...]`, by the table in
 `variations.toml`. It keeps what it finds in `book/reproduces.json`, and fills the pages
 that show it; `--fill` does only that. `--changed` runs the chapters whose results are
-of another state, `--only` those named. A variation that this machine cannot make keeps
+out of date, `--only` those named. A variation that this machine cannot make keeps
 its row of an earlier run, with the date of that.
 """
 
@@ -170,7 +170,7 @@ def by_chapter(cells: Cells) -> dict[str, dict[str, Any]]:
 
 
 def changed(name: str) -> list[str]:
-    """Return the chapters whose result in a row is missing, or of another state."""
+    """Return the chapters whose result in a row is missing, or out of date."""
     kept = json.loads((ROOT / RESULTS).read_text("utf-8"))["rows"].get(name, {})
     return sorted(states(ROOT).keys() - current(kept, states(ROOT)).keys())
 
@@ -211,7 +211,7 @@ def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="tools.check.variations", description=__doc__)
     parser.add_argument("--only", default="", help="chapters, as pytest's -k has it")
-    changed = "run chapters whose results are of another state"
+    changed = "run chapters whose results are out of date"
     parser.add_argument("--changed", action="store_true", help=changed)
     parser.add_argument("--fill", action="store_true", help="run nothing, fill pages")
     parser.add_argument("name", nargs="*", help="variations; all by default")

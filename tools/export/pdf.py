@@ -108,7 +108,7 @@ def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
 
 
 def solutions(root: Path, names: set[str]) -> list[str]:
-    """Return the lines of these pages' solutions that stand nowhere else on paper."""
+    """Return the lines of these pages' solutions that are nowhere else on paper."""
     other = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
     for path in root.glob("_build/html/book/*.html"):  # the museum, and questions
         other.append(html.parse(path).getroot().text_content())
