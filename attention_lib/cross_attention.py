@@ -178,7 +178,8 @@ class TinyTranslator(nn.Module):
             memory_mask: of the memory's real tokens.
             cache: of ``new_cache``; the new tokens are added to it.
         """
-        require_instance("memories", memories, Sequence)
+        if not isinstance(memories, Tensor):  # (L, B, S, M) serves as well
+            require_instance("memories", memories, Sequence)
         if len(memories) != len(self.decoder):
             raise ValueError(
                 f"memories must be one per block of the decoder, {len(self.decoder)}; "

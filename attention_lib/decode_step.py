@@ -44,7 +44,8 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     if not is_hooked(model):
         model = getattr(model, "_orig_mod", model)
     if isinstance(model, TinyLM):
-        require_instance("cache", cache, KVCache)
+        if cache is None:
+            require_instance("cache", cache, KVCache)
         require_cache(cache, len(model.blocks))
     if (
         any(_GLOBAL_HOOKS)

@@ -4,7 +4,7 @@ Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -189,8 +189,8 @@ class KVCache:
         ValueError: an empty list of layers.
     """
 
-    def __init__(self, layers: Sequence[CacheLike]) -> None:
-        require_instance("layers", layers, Sequence)
+    def __init__(self, layers: Iterable[CacheLike]) -> None:
+        require_instance("layers", layers, Iterable)
         self.layers = list(layers)
         require_positive(layers=len(self.layers))
         for layer in self.layers:

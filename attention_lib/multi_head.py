@@ -6,6 +6,7 @@ d_model, H heads, D head_dim, O the width of the output. Masks are boolean, True
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from jaxtyping import Bool, Float
@@ -159,6 +160,7 @@ class MultiHeadLayer(nn.Module):
                 the tokens that are new, and K is the number of all so far.
         """
         mask = add_head_axis(mask)
+        require_alone(memory, None, cache)
         require_layer_cache(cache, x, mask, causal, self.num_heads)
         empty = cache is None or getattr(cache, "is_empty", False)
         square = memory is None and empty
@@ -332,7 +334,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         shared = self.out_proj.named_parameters(prefix="out_proj")
         parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in shared}
         each = [dict(head.named_parameters()) for head in self.heads]
-        for name in {name: 0 for own in each for name in own}:  # such as q_proj.weight
+        for name in dict.fromkeys(chain(*each)):  # such as q_proj.weight
             parts[name] = [own[name] for own in each if name in own]
         return parts
 

@@ -12,6 +12,7 @@ from attention_lib.kv_cache import repeat_texts
 from attention_lib.linear_attention import delta_chunk, delta_step, gated_delta_rule
 from attention_lib.norms import RMSNorm
 from attention_lib.precision import widened
+from attention_lib.validation import is_traced
 
 CHUNK = 64  # tokens that are read at once
 
@@ -40,10 +41,11 @@ def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
     Raises:
         ValueError: padding after a token, in this call or an earlier one.
     """
-    if cache is None or mask.is_meta or torch.compiler.is_compiling() or mask.all():
+    if cache is None or torch.compiler.is_compiling() or is_traced(mask):
         return
-    begun = cache.state is not None or (mask[:, :-1] & ~mask[:, 1:]).any()
-    if begun:
+    seen = mask.bool()
+    padded = ~seen if cache.state is not None else seen[..., :-1] & ~seen[..., 1:]
+    if padded.any():
         raise ValueError(
             "mask must be True after a text's first token, cached or not: "
             "padding there would change the state; pad on the left, or read texts of "

@@ -99,6 +99,7 @@ from attention_lib.validation.sizes import (
     require_warmup,
 )
 from attention_lib.validation.texts import (
+    is_traced,
     require_batch,
     require_draft,
     require_fits,
@@ -119,6 +120,7 @@ from attention_lib.validation.texts import (
 
 __all__ = [
     "as_floats",
+    "is_traced",
     "require_above_zero",
     "require_alone",
     "require_angles",

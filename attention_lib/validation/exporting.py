@@ -33,11 +33,11 @@ def require_names(**names: Any) -> None:
 
 
 def require_input_names(names: Any, args: Any, free: Any) -> None:
-    """Check that there is a name for each tensor of the arguments, if any is given."""
+    """Check that there are no more names than tensors among the arguments."""
     count = len(_pairs(args, free))
-    if names is not None and len(names) != count:
+    if names is not None and len(names) > count:
         raise ValueError(
-            f"input_names must be one per tensor of args, {count}; got {len(names)}"
+            f"input_names must be at most one per tensor, {count}; got {len(names)}"
         )
 
 

@@ -67,15 +67,16 @@ def require_patch(value: Any, replaced: Tensor) -> Any:
     """Check a head's new output, (B, T, D), and return it in the old one's type."""
     if not isinstance(value, Tensor):
         require_number("value", value, "a number", lambda _: True)
-        return value
+        return float(value)
     require_floats("value", value)
-    require_same_device("value", value, "the head's output", replaced)
+    if value.ndim:
+        require_same_device("value", value, "the head's output", replaced)
     if not broadcasts(value.shape, replaced.shape):
         raise ValueError(
             f"value must broadcast to the head's output, {tuple(replaced.shape)}; got "
             f"{tuple(value.shape)}"
         )
-    return value.to(replaced.dtype)
+    return value.to(replaced)
 
 
 def require_head_maps(weights: Any, token_ids: Any = None) -> None:

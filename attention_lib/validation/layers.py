@@ -1,7 +1,7 @@
 """The arguments of layers and models: shapes, types and devices only, never values."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -121,19 +121,23 @@ def require_memory(block: Any, x: Any, memory: Any, mask: Any) -> None:
         mask: of the memory's tokens, where there is one.
     """
     part, width = block.attention_norm, block.d_model
-    keys = getattr(memory, "keys", None)
-    if isinstance(keys, Tensor):
-        require_tokens(x, part, width)
+    require_tokens(x, part, width)
+    keys: Any = getattr(memory, "keys", None)
+    is_cache = isinstance(keys, Tensor)
+    if not is_cache:
+        require_instance("memory", memory, Tensor)  # None would mean x itself
+    if not hasattr(block.cross_attention, "weights_by_head"):
+        return  # a layer of another kind knows what it takes
+    if is_cache:
         batch, source_len = keys.shape[0], memory.length
     else:
-        require_instance("memory", memory, Tensor)  # None would mean x itself
         batch, source_len, _ = require_source(x, memory, part, width).shape
     if batch != x.shape[0]:
         raise ValueError(
             f"memory must hold as many texts as x; got {batch} and {x.shape[0]}"
         )
     if mask is not None:
-        heads = getattr(block.cross_attention, "num_heads", 1)
+        heads = block.cross_attention.num_heads
         axis = () if getattr(mask, "ndim", 0) < 4 else (heads,)
         scores = (batch, *axis, x.shape[1], source_len)
         require_mask(mask, scores, like=x, name="memory_mask")
@@ -152,8 +156,8 @@ def require_cache(cache: Any, num_layers: int) -> int:
     """Check a model's cache, if there is one, and return how many tokens it holds."""
     if cache is None:
         return 0
-    layers = getattr(cache, "layers", None)
-    if not isinstance(layers, Sequence):
+    layers: Any = getattr(cache, "layers", None)
+    if not hasattr(layers, "__len__"):
         raise TypeError(
             "cache must be a KVCache, from the model's `new_cache`; got "
             f"{type(cache).__name__}"
@@ -163,14 +167,15 @@ def require_cache(cache: Any, num_layers: int) -> int:
             f"cache must hold {num_layers} layers, as the model does; got "
             f"{len(layers)}: make it with `new_cache` of the same model"
         )
-    length = layers[0].length
-    # The lengths of a custom cache may be symbols, which are not compared.
-    if any(type(each.length) is int and each.length != length for each in layers):
+    # The lengths of a custom cache may be symbols, which are not compared. A block may
+    # be skipped, and its layer stays empty.
+    lengths = [each.length for each in layers]
+    if len({n for n in lengths if type(n) is int and n}) > 1:
         raise ValueError(
-            "cache must hold equally many tokens in each layer; got "
-            f"{[each.length for each in layers]}: crop it, or make a new one"
+            f"cache must hold equally many tokens in each layer; got {lengths}: crop "
+            "its layers, or make a new one"
         )
-    return length
+    return lengths[0]
 
 
 def require_layer_cache(
@@ -186,8 +191,7 @@ def require_layer_cache(
     Otherwise a call that is refused would leave its tokens in the cache.
 
     Args:
-        cache: with ``crop``, it will return all of its tokens; how many keys any other
-            returns is not yet known.
+        cache: how many keys one with an ``append`` of its own returns is not known.
         x: (B, T, M).
         mask: broadcasts to (B, H, T, K), where there is one.
         causal: whether the future is hidden.
@@ -196,13 +200,13 @@ def require_layer_cache(
     """
     if cache is None:
         return
-    if not hasattr(cache, "append") or isinstance(cache, list):
+    if not hasattr(cache, "append") or type(cache) is list:
         raise TypeError(
             "cache must be that of a layer, from its `new_cache`; got "
             f"{type(cache).__name__}"
         )
     require_flags(causal=causal)
-    if (mask is None and key_positions is None) or not hasattr(cache, "crop"):
+    if (mask is None and key_positions is None) or not _is_plain(cache):
         return
     require_layout(x, "batch", "length", "width")
     key_len = cache.length + x.shape[1]
@@ -210,6 +214,11 @@ def require_layer_cache(
         require_mask(mask, (x.shape[0], num_heads, x.shape[1], key_len), like=x)
     if key_positions is not None:
         require_key_count(key_positions, key_len)
+
+
+def _is_plain(cache: Any) -> bool:
+    """Return whether a cache appends as ``LayerCache`` does, and returns all tokens."""
+    return type(cache).append.__qualname__ == "LayerCache.append"
 
 
 def require_key_count(key_positions: Any, key_len: int) -> None:
@@ -282,9 +291,8 @@ def require_room(key: Any, value: Any, cache: Any) -> int:
     for name, new, kept in (("keys", key, cache.keys), ("values", value, cache.values)):
         require_kind(name, new, Tensor)
         # Under autocast, new keys and values may have another type.
-        if new.device != kept.device or (
-            new.dtype != kept.dtype and not is_autocast(new.device.type)
-        ):
+        alike = new.dtype == kept.dtype or is_autocast(new.device.type)
+        if new.device != kept.device or (_is_plain(cache) and not alike):
             raise TypeError(
                 f"the cache holds {kept.dtype} on {kept.device}; got {name} of "
                 f"{new.dtype} on {new.device}: make it with `new_cache` of the same "

@@ -87,8 +87,8 @@ def _require_entry(name: str, key: str, number: Any) -> None:
         least = _LEAST[key]
         wanted = f"at least {least} and at most 1e6"
         require_number(name, number, wanted, lambda n: least <= n <= 1e6)
-    elif key not in ("rope_type", "rope_theta"):
-        wanted = "from 1e-6 to 1e6"
-        require_number(name, number, wanted, lambda n: 1e-6 <= n <= 1e6)
     elif key == "rope_theta":
         require_base(**{name: number})
+    elif key != "rope_type":
+        wanted = "from 1e-6 to 1e6"
+        require_number(name, number, wanted, lambda n: 1e-6 <= n <= 1e6)

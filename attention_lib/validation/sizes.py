@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attention_lib.validation._common import (
     require_between,
     require_int,
@@ -26,7 +28,7 @@ def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
-        if positions.ndim == 0 or positions.shape[-1] != length:
+        if positions.ndim and positions.shape[-1] not in (1, length):
             raise ValueError(
                 f"positions must be (..., {length}), one per token; got "
                 f"{tuple(positions.shape)}"
@@ -245,7 +247,7 @@ def require_step_tokens(step_tokens: int, max_batch: int) -> None:
 def require_page(page: Any, users: Sequence[int], *, used: bool = False) -> None:
     """Check the number of a page, and where asked that some text uses it."""
     last = len(users) - 1
-    require_between("page", page, 0, last, f"{last}, the last page")
+    require_between("page", _plain(page), 0, last, f"{last}, the last page")
     if used and not users[page]:
         raise ValueError(f"page {page} is free: no text uses it")
 
@@ -255,16 +257,16 @@ def require_tables(
 ) -> None:
     """Check block tables: one per text, with existing pages for all of its tokens."""
     for name, each in (("tables", tables), ("starts", starts)):
-        require_instance(name, each, Sequence)
+        _require_sized(name, each)
         if not len(each) == len(new_tokens) > 0:
             raise ValueError(
                 f"{name} must hold one entry for each of new_tokens, at least one; got "
                 f"{len(each)} for {len(new_tokens)}"
             )
     for pages, start, new in zip(tables, starts, new_tokens, strict=True):
-        require_not_negative(**{"each of starts": start})
-        require_instance("each of tables", pages, Sequence)
-        require_instance("each of new_tokens", new, Sequence)
+        require_not_negative(**{"each of starts": _plain(start)})
+        _require_sized("each of tables", pages)
+        _require_sized("each of new_tokens", new)
         require_positive(**{"the length of each of new_tokens": len(new)})
         needed = -(-(start + len(new)) // page_len)
         if len(pages) < needed:
@@ -276,6 +278,15 @@ def require_tables(
             raise ValueError(
                 f"tables must name pages from 0 to {num_pages - 1}; got {list(pages)}"
             )
+
+
+def _plain(number: Any) -> Any:
+    return number.item() if isinstance(number, np.integer) else number
+
+
+def _require_sized(name: str, thing: Any) -> None:
+    if not isinstance(thing, Sequence | np.ndarray):
+        raise TypeError(f"{name} must be a sequence; got {type(thing).__name__}")
 
 
 def require_pages(length: int, page_len: int, num_pages: int) -> None:

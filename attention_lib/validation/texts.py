@@ -123,9 +123,13 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
 
 
 def _is_readable(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and not is_traced(tensor)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Return whether a tensor has no values yet: a tracer or ``vmap`` holds it."""
     wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
-    plain = tensor.device.type == "cpu" and not isinstance(tensor, FakeTensor)
-    return plain and not wrapped(tensor)
+    return tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor)
 
 
 def _require_real(lengths: Tensor, longest: int) -> None:
@@ -166,9 +170,9 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 
 
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
-    """Check that an optimizer holds some weight of this model."""
+    """Check that an optimizer holds some weight of a model that is not frozen."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
-    own = {id(weight) for weight in model.parameters()}
+    own = {id(weight) for weight in model.parameters() if weight.requires_grad}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):
         raise ValueError(

@@ -362,3 +362,52 @@ def test_cache_refuses_what_is_not_of_its_kind(key, value, error, refused):
     with refused(error, "the cache holds" if key != [1] else "keys must be"):
         cache.append(key, value)
     assert cache.length == 0
+
+
+class Whole(LayerCache):
+    """It returns all of its memory, also what is still empty."""
+
+    def append(self, key, value):
+        super().append(key, value)
+        return self.keys, self.values
+
+
+class Small(LayerCache):
+    """It keeps half precision, and returns the layer's."""
+
+    def append(self, key, value):
+        kept = super().append(key, value)
+        return tuple(part.to(key.dtype) for part in kept)
+
+
+class Listing(list):
+    """A list, and also a cache."""
+
+    length, max_len = 0, 9
+
+    def append(self, key, value):
+        return key, value
+
+
+@pytest.mark.parametrize(
+    ("make", "width"),
+    [
+        (lambda: Whole(BATCH, HEADS, LENGTH, 4, dtype=torch.float64), LENGTH),
+        (lambda: Small(BATCH, HEADS, LENGTH, 4, dtype=torch.bfloat16), 2),
+        (Listing, 2),
+    ],
+)
+@torch.no_grad()
+def test_cache_of_ones_own_may_return_what_it_likes(make, width):
+    layer = drawn(SUBJECTS["split"][0])
+    mask = torch.ones(2, width, dtype=torch.bool).tril()
+    assert layer(numbers(2), mask, cache=make()).shape == (BATCH, 2, D_MODEL)
+
+
+@torch.no_grad()
+def test_block_may_be_skipped_and_layers_come_in_any_iterable():
+    model = drawn(SUBJECTS["TinyLlama"][0])
+    cache = KVCache(layer for layer in model.new_cache(BATCH, LENGTH).layers)
+    model.blocks[1].forward = lambda x, *given, **named: x
+    found = [model(part, cache=cache) for part in words().split([LENGTH - 1, 1], dim=1)]
+    assert_close(torch.cat(found, dim=1), model(words()))

@@ -195,6 +195,14 @@ def test_train_step_stops_before_what_is_not_finite(refused, words, max_grad_nor
         assert model.weight.grad is None  # nothing is left of the gradient, either
 
 
+def test_train_step_trains_a_vector_beside_a_frozen_model():
+    model = tiny().requires_grad_(False)
+    steering = nn.Parameter(torch.zeros(model.config.d_model))
+    model.blocks[0].register_forward_hook(lambda part, given, found: found + steering)
+    train_step(model, torch.optim.SGD([steering], lr=1.0), torch.tensor([[1, 2, 3]]))
+    assert steering.any()
+
+
 def test_train_step_shortens_what_the_optimizer_holds():
     model = tiny()
     optimizer = torch.optim.SGD([model.head.weight], lr=1.0)

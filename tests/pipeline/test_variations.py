@@ -27,7 +27,7 @@ def row(*stems, **entry):
     """A row of the table, with one chapter or those named."""
     counts = {"cells": 2, "compared": 1, "pictures": 1, "drawings": 0, "failed": 0}
     counts |= {"largest": 0.0, "of": "a", "date": "2026-11-21"} | entry
-    said = {"what": "two threads", "on": "", "seconds": 80}
+    said = {"what": "two threads", "on": "", "machine": "one"}
     said |= {"versions": {"python": "3.11.7", "torch": "2.13.0"}}
     return said | {"chapters": dict.fromkeys(stems or ("01-toy",), counts)}
 
@@ -97,7 +97,7 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
 def test_only_what_ran_on_the_records_that_are_there_is_counted(now, words):
     rows = {"as-recorded": row(), "avx2": row(), "layout": row(failed=1, of="0")}
     rows["gpu"] = {"what": "a GPU", "missing": "no GPU at hand"}
-    made = reproduces.texts({"rows": rows, "machine": "one"}, {"01-toy": now})
+    made = reproduces.texts({"rows": rows}, {"01-toy": now})
     assert words in made["proof"]
     lines = made["variations"].splitlines()[2:5]
     earlier = ["an earlier state of the book" in line for line in lines]
@@ -108,7 +108,7 @@ def test_chapters_that_changed_are_named_and_left_out():
     now = {"01-toy": "a", "02-head": "b", "03-masks": "a"}
     whole = row(*now)
     rows = {"as-recorded": whole, "avx2": whole, "layout": row()}
-    made = reproduces.texts({"rows": rows, "machine": "one"}, now)
+    made = reproduces.texts({"rows": rows}, now)
     assert made["proof"].startswith("2 code cells")
     assert "under 2 conditions" in made["proof"]
     assert made["proof"].endswith(" Chapters that changed since are left out: 2.")
@@ -118,15 +118,43 @@ def test_chapters_that_changed_are_named_and_left_out():
     assert ends == [f"{words}2", f"{words}2, 3"]
 
 
+def test_failed_row_counts_although_it_lacks_a_chapter():
+    now = dict.fromkeys(("01-toy", "02-head"), "a")
+    rows = {"as-recorded": row(*now), "layout": row(failed=2)}
+    made = reproduces.texts({"rows": rows}, now)
+    assert "**2 differ**" in made["proof"]
+
+
+def test_chapter_that_broke_off_is_no_result(tmp_path, monkeypatch):
+    cells = [cell(), cell("02-head, code cell 1")]
+    monkeypatch.setattr(variations, "compare", lambda *a, **b: (0, cells))
+    monkeypatch.setattr(variations, "_cells", lambda path: 1 + ("02" in path.stem))
+    monkeypatch.setattr(
+        variations, "states", lambda root: {"01-toy": "a", "02-head": "b"}
+    )
+    found = variations.measure(
+        "as-recorded", tmp_path / "report", ["01-toy", "02-head"]
+    )
+    assert list(found["chapters"]) == ["01-toy"]
+
+
+def test_chapters_to_run_are_those_named(monkeypatch):
+    ran = []
+    monkeypatch.setattr(variations, "write", lambda *given: None)
+    monkeypatch.setattr(
+        variations, "measure", lambda n, r, stems: ran.append(stems) or row()
+    )
+    variations.run(["as-recorded"], ["03", "25-in"])
+    assert ran == [["03-masks", "25-inside-heads"]]
+
+
 def test_run_of_some_chapters_keeps_the_others_of_the_same_versions():
     now = dict.fromkeys(("01-toy", "02-head"), "a")
     old, new = row("01-toy", "02-head", "03-gone"), row("02-head", largest=0.5)
-    new["seconds"] = 1
     found = reproduces.merged(old, new, now)
     assert [it["largest"] for it in found["chapters"].values()] == [0.0, 0.5]
-    assert found["seconds"] == 80
-    new["versions"] = {"python": "3.12"}
-    assert reproduces.merged(old, new, now) == new
+    for name, other in {"versions": {"python": "3.12"}, "machine": "another"}.items():
+        assert reproduces.merged(old, new | {name: other}, now) == new | {name: other}
     assert reproduces.merged({}, new, now) == new
     assert reproduces.merged(old, row(*now), now) == row(*now)
 

@@ -5,8 +5,6 @@ ran with other code cells or outputs than those of its present record is not cou
 """
 
 import json
-import os
-import platform
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,9 +36,6 @@ def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
             kept["rows"][name] = merged(old, row, now)
     found = [name for name in titles if name in kept["rows"]]
     kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
-    if rows:
-        here = {"of": platform.machine(), "n": os.cpu_count()}
-        kept["machine"] = say("reproduces.machine", **here)
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     made = texts(kept, now)
     for page in (ROOT / name for name in PAGES):
@@ -51,10 +46,9 @@ def merged(old: Row, row: Row, now: States) -> Row:
     """Return a new row with those chapters of an older one that it did not run."""
     if not (now.keys() - row.get("chapters", now)):  # all, or "missing"
         return row
-    alike = all(old.get(name) == row[name] for name in ("versions", "on"))
+    alike = all(old.get(name) == row[name] for name in ("versions", "on", "machine"))
     chapters = (old["chapters"] if alike else {}) | row["chapters"]
-    own = {stem: chapters[stem] for stem in now if stem in chapters}
-    return row | {"chapters": own} | ({"seconds": old["seconds"]} if alike else {})
+    return row | {"chapters": {it: chapters[it] for it in now if it in chapters}}
 
 
 def current(row: Row, now: States) -> Row:
@@ -74,24 +68,24 @@ def texts(kept: Row, now: States) -> dict[str, str]:
     The first page uses the rows with most unchanged chapters.
     """
     rows, first = kept["rows"], kept["rows"]["as-recorded"]
-    ran = [chapters for row in rows.values() if (chapters := current(row, now))]
+    every = ran = [held for row in rows.values() if (held := current(row, now))]
     most = max(ran, key=len, default={}).keys()
     ran = [chapters for chapters in ran if chapters.keys() == most]
     proof = "reproduces.proof" if len(ran) > 1 else "reproduces.proof_of_one"
     left = now.keys() - most if ran else []
     if not ran:
         proof = "reproduces.proof_earlier"
-        ran = [row["chapters"] for row in rows.values() if "chapters" in row]
+        every = [row["chapters"] for row in rows.values() if "chapters" in row]
+        ran = [held for held in every if _of(held) == _of(first["chapters"])]
     cells, compared, pictures, *_ = _counts(ran[0])
     found: Row = {"cells": cells, "outputs": compared, "figures": pictures}
     found |= {"out": cells - compared, "share": (cells - compared) / cells}
-    found |= {"kinds": len(ran), "differ": sum(_counts(it)[-1] for it in ran)}
-    found["minutes"] = round(sum(it.get("seconds", 0) for it in rows.values()) / 60)
+    found |= {"kinds": len(ran), "differ": sum(_counts(it)[-1] for it in every)}
     found |= {"table": summary(rows, now), "day": _day(first)}
     rest = say("reproduces.left", left=_named(left)) if left else ""
     return {
         "proof": say(proof, **found) + rest,
-        "variations": say("reproduces.run", machine=kept["machine"], **found),
+        "variations": say("reproduces.run", machine=first["machine"], **found),
         "chapters": show(rows, now),
         "exceptions": say("reproduces.exceptions", **found),
     }
@@ -127,6 +121,10 @@ def _named(stems: Iterable[str]) -> str:
     return ", ".join(f"{int(stem[:2])}" for stem in sorted(stems))
 
 
+def _of(chapters: Row) -> States:
+    return {stem: it["of"] for stem, it in chapters.items()}
+
+
 def _day(row: Row) -> str:
     """Return the day on which a row's oldest result was found."""
     return str(min(it["date"] for it in row["chapters"].values()))
@@ -148,6 +146,7 @@ def summary(rows: dict[str, Row], now: States) -> str:
         usual = row is not first and row["versions"] == first["versions"]
         notes = [] if usual else [", ".join(row["versions"].values())]
         notes += [row["on"]] if row["on"] else []
+        notes += [row["machine"]] if row["machine"] != first["machine"] else []
         day = _day(row)
         notes += [say("reproduces.on", date=day)] if day != _day(first) else []
         if others:

@@ -10,19 +10,24 @@ its row of an earlier run, with the date of that.
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import nbformat
+
 from tools import running
+from tools.chapters import code_of
 from tools.check.devices import describe, missing
 from tools.check.reproduces import COUNTS, RESULTS, current, show, summary, write
 from tools.record.freshness import states
+from tools.words import say
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE: dict[str, dict[str, Any]] = tomllib.loads(
@@ -127,29 +132,38 @@ def compare(
     return done.returncode, found
 
 
-def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
-    """Run all notebooks once, and return the row of the table."""
+def measure(name: str, report: Path, stems: Sequence[str]) -> dict[str, Any]:
+    """Run notebooks once, and return the row of the table."""
     entry = TABLE[name]
-    options = ["-n", "auto", "--dist", "loadscope", *entry.get("options", []), *only]
+    options = ["-n", "auto", "--dist", "loadscope", *entry.get("options", [])]
+    paths = [ROOT / f"notebooks/{stem}.ipynb" for stem in stems]
     with tempfile.TemporaryDirectory() as folder:
         own = settings(name, Path(folder))
         python = environment(name) if "python" in entry else None
-        began, now = time.monotonic(), states(ROOT)
-        status, cells = compare(report, *options, "notebooks", python=python, **own)
-    chapters = by_chapter(cells)
+        now, whole = states(ROOT), {path.stem: _cells(path) for path in paths}
+        command = [*options, *map(str, paths)]
+        status, cells = compare(report, *command, python=python, **own)
     ran = {"date": datetime.now(UTC).date().isoformat()}
-    chapters = {stem: chapters[stem] | ran | {"of": now[stem]} for stem in chapters}
+    chapters = {
+        stem: found | ran | {"of": now[stem]}
+        for stem, found in by_chapter(cells).items()
+        if found["cells"] == whole[stem]  # fewer where the notebook broke off
+    }
     failed = any(entry["failed"] for entry in chapters.values())
     if not cells or status != failed:  # 1 where cells failed; others broke down
         raise RuntimeError(f"pytest ended with {status}: see {report.stem}.log")
     ask = [python or sys.executable, "-c", SAY_VERSIONS]
     return {
         "what": TITLES[name],
-        "seconds": round(time.monotonic() - began),
         "versions": json.loads(running.run(ask, limit=60, check=True).stdout),
+        "machine": say("reproduces.machine", of=platform.machine(), n=os.cpu_count()),
         "on": describe("cuda") if name == "gpu" else "",
         "chapters": chapters,
     }
+
+
+def _cells(path: Path) -> int:
+    return len(code_of(nbformat.read(path, as_version=4)))
 
 
 def by_chapter(cells: Cells) -> dict[str, dict[str, Any]]:
@@ -175,19 +189,23 @@ def changed(name: str) -> list[str]:
     return sorted(states(ROOT).keys() - current(kept, states(ROOT)).keys())
 
 
-def run(names: list[str], chosen: str, only_changed: bool = False) -> bool:
-    """Measure, report the result, keep the rows; return whether all agreed."""
+def run(names: list[str], chosen: list[str], only_changed: bool = False) -> bool:
+    """Measure, report the result, keep the rows; return whether all agreed.
+
+    `chosen` are parts of the chapters' names; all chapters if there are none.
+    """
     rows: dict[str, dict[str, Any]] = {}
     agreed = True
     for name in names:
-        chosen = " or ".join(changed(name)) if only_changed else chosen
-        if only_changed and not chosen:
+        parts = chosen or [""]
+        named = [stem for stem in states(ROOT) if any(it in stem for it in parts)]
+        stems = changed(name) if only_changed else named
+        if not stems:
             continue
-        only = ["-k", chosen] if chosen else []
         report = ROOT / "reports" / f"variation-{name}.json"
         print(f"{name}: {TITLES[name]} …", flush=True)
         try:
-            row = measure(name, report, only)
+            row = measure(name, report, stems)
         except UnfitError as error:
             row = {"what": TITLES[name], "missing": str(error)}
             print(f"  not measured: {error}", flush=True)
@@ -199,7 +217,7 @@ def run(names: list[str], chosen: str, only_changed: bool = False) -> bool:
             continue
         else:
             failed = sum(entry["failed"] for entry in row["chapters"].values())
-            print(f"  {failed} cells differ, {row['seconds']} s: {report.stem}.log")
+            print(f"  {failed} cells differ: {report.stem}.log")
             agreed &= not failed
         rows[name] = row
         write({name: row}, TITLES)
@@ -210,10 +228,11 @@ def run(names: list[str], chosen: str, only_changed: bool = False) -> bool:
 def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="tools.check.variations", description=__doc__)
-    parser.add_argument("--only", default="", help="chapters, as pytest's -k has it")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", default="", help="parts of names, such as '03 25-in'")
     changed = "run chapters whose results are out of date"
-    parser.add_argument("--changed", action="store_true", help=changed)
-    parser.add_argument("--fill", action="store_true", help="run nothing, fill pages")
+    which.add_argument("--changed", action="store_true", help=changed)
+    which.add_argument("--fill", action="store_true", help="run nothing, fill pages")
     parser.add_argument("name", nargs="*", help="variations; all by default")
     options = parser.parse_args()
     if unknown := set(options.name) - set(TITLES):
@@ -222,7 +241,7 @@ def main() -> int:
         write({}, TITLES)
         return 0
     names = options.name or list(TITLES)
-    return 0 if run(names, options.only, options.changed) else 1
+    return 0 if run(names, options.only.split(), options.changed) else 1
 
 
 if __name__ == "__main__":
