@@ -21,6 +21,7 @@ from attention_lib.modules import takes
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
+    require_all_scores,
     require_flags,
     require_function,
     require_instance,
@@ -188,6 +189,7 @@ def _read_all(
     # Padding on the right: no real token sees it, but a rotation may grow with it.
     grows = getattr(model, "grows_beyond", None) is not None
     logits = model(texts, lengths) if grows else model(texts)
+    require_all_scores(logits, texts)
     return logits[torch.arange(len(texts), device=texts.device), lengths - 1]
 
 
@@ -219,4 +221,6 @@ def _last_logits(model: nn.Module, token_ids: Tensor, **options: Any) -> Tensor:
     """Return the scores (B, V) after the last tokens, made alone where possible."""
     if takes(model, "last_only"):
         options["last_only"] = True
-    return model(token_ids, **options)[:, -1]
+    logits = model(token_ids, **options)
+    require_all_scores(logits, token_ids)
+    return logits[:, -1]

@@ -19,6 +19,7 @@ from attention_lib.kv_cache import KVCache, WeightsWatch
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
+    require_all_scores,
     require_draft,
     require_grown,
     require_guesses,
@@ -214,7 +215,9 @@ class _CachedModel:
     def best(self, tokens: list[int], last: int) -> list[int]:
         """Return the most probable token after each of the ``last`` tokens."""
         if self.cache is None:
-            scores = self.model(self.like.new_tensor([tokens]))
+            text = self.like.new_tensor([tokens])
+            scores = self.model(text)
+            require_all_scores(scores, text)
             return sample_token(scores[0, -last:]).tolist()
         known = min(_shared(self.read, tokens), len(tokens) - last)
         if known < self.cache.length:
@@ -223,7 +226,9 @@ class _CachedModel:
         if known and len(tokens) - known == 1:
             scores = self.step(unread)  # takes less time
         else:
-            scores = self.model(unread, cache=self.cache)[0, -last:]
+            scores = self.model(unread, cache=self.cache)
+            require_all_scores(scores, unread)
+            scores = scores[0, -last:]
         self.read = list(tokens)
         return sample_token(scores).tolist()
 

@@ -63,6 +63,7 @@ from attention_lib.validation.layers import (
 )
 from attention_lib.validation.rotation import require_rows, require_scaling
 from attention_lib.validation.sampling import (
+    require_all_scores,
     require_best_scores,
     require_generator,
     require_next_scores,
@@ -122,6 +123,7 @@ __all__ = [
     "as_floats",
     "is_traced",
     "require_above_zero",
+    "require_all_scores",
     "require_alone",
     "require_angles",
     "require_axes",

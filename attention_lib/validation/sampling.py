@@ -36,6 +36,22 @@ def require_generator(generator: Any) -> None:
         raise TypeError(f"generator must be on the cpu; got {generator.device}")
 
 
+def require_all_scores(logits: Any, token_ids: Tensor) -> None:
+    """Check what a model returned for ids: (B, T, V), or (B, 1, V) for the last."""
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"model must return logits, one tensor (batch, length, vocabulary); got "
+            f"{type(logits).__name__}: wrap a model that returns more than its logits"
+        )
+    require_floats("logits of the model", logits)
+    batch, length = token_ids.shape
+    if logits.ndim != 3 or logits.shape[:2] not in ((batch, length), (batch, 1)):
+        raise ValueError(
+            f"logits of the model must be (batch, length, vocabulary) for token_ids "
+            f"{tuple(token_ids.shape)}; got {tuple(logits.shape)}"
+        )
+
+
 def require_next_scores(logits: Any, temperature: float) -> None:
     """Check the scores that a token is sampled from, but none of their values."""
     require_floats("logits", logits)

@@ -47,6 +47,15 @@ BPE = al.data.BPETokenizer(["ab"], 258)
 KINDS = al.data.ByteTokenizer(), al.data.CharTokenizer("ab"), BPE
 WINDOWS = al.data.SlidingWindowDataset(range(9), 4, 4)
 
+
+class Answering(torch.nn.Module):
+    """A model of another library: it returns what is given."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.forward = answer
+
+
 # fmt: off
 # What is wrong for every argument of a kind.
 NO_INT = [None, "x", 2.5, True, [1], torch.tensor([1, 2])]
@@ -63,6 +72,10 @@ NO_TEXTS = [None, "x", 3, [], {"a": 1}, {1}, iter([]), [[1, 2], [3, 4]], ["ab", 
             [None] * 4, [text.float() for text in TEXTS], [IDS] * 4, [LENGTHS[0]] * 4,
             [text.numpy() for text in TEXTS], [LENGTHS, LENGTHS.to("meta")] * 2]
 NO_MODEL = [None, "x", TinyLM, {}, lambda token_ids, lengths: LOGITS]
+NO_SCORES = [*NO_MODEL, *map(Answering, [
+    lambda ids: (LOGITS[:, :1], None), lambda ids: {"logits": LOGITS},
+    lambda ids: LOGITS[:, 0], lambda ids: LOGITS[:1], lambda ids: LOGITS[..., None],
+    lambda ids: ids[..., None], lambda ids: LOGITS.numpy()])]
 NO_CONFIG = [None, "x", t.TrainConfig, {"steps": 4}, MODEL.config]
 NO_ROW = [None, "x", 3, 1.5, ["a"], [1.5], [None], [True] * 9, IDS,
           IDS[0].float(), [[1, 2]]]
@@ -173,7 +186,7 @@ CALLS = [
      {"logits": [*NO_FLOATS, LOGITS, ROW[0], ROW[:0], ROW / 0, ROW - math.inf,
                  ROW + math.inf, ROW.to("meta")], **NO_SAMPLING}),
     (al.generation.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
-     {"model": NO_MODEL, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
+     {"model": NO_SCORES, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
       "max_new_tokens": [*NO_SIZE, 7],
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
@@ -182,7 +195,7 @@ CALLS = [
     (al.serving.speculative_generate,
      {"model": MODEL, "draft": al.serving.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
-     {"model": NO_MODEL,
+     {"model": NO_SCORES,
       "draft": [None, 3, lambda *_: 1, lambda *_: [7], lambda *_: "a"],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "max_new_tokens": [*NO_SIZE, 7],
       "draft_len": NO_SIZE, "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
