@@ -1,6 +1,7 @@
 """How the next token is sampled, and from which scores."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -34,6 +35,16 @@ def require_generator(generator: Any) -> None:
         )
     if generator.device.type != "cpu":
         raise TypeError(f"generator must be on the cpu; got {generator.device}")
+
+
+def require_own_generator(generator: Any, requests: Iterable[Any]) -> None:
+    """Check that no other request draws from this generator, so that each is alone."""
+    require_generator(generator)
+    taken = [request.sampling["generator"] for request in requests]
+    if generator is not None and any(generator is other for other in taken):
+        raise ValueError(
+            "generator must be a request's own: draw from another one, `seeded(1)`"
+        )
 
 
 def require_all_scores(logits: Any, token_ids: Tensor) -> None:

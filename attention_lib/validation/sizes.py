@@ -1,6 +1,7 @@
 """Sizes, probabilities and choices: what layers, models and runs are built with."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,7 @@ def require_tables(
                 f"{name} must hold one entry for each of new_tokens, at least one; got "
                 f"{len(each)} for {len(new_tokens)}"
             )
+    written: list[Any] = []  # the pages of all new tokens
     for pages, start, new in zip(tables, starts, new_tokens, strict=True):
         require_not_negative(**{"each of starts": _plain(start)})
         _require_sized("each of tables", pages)
@@ -278,6 +280,17 @@ def require_tables(
             raise ValueError(
                 f"tables must name pages from 0 to {num_pages - 1}; got {list(pages)}"
             )
+        written += pages[start // page_len : needed]
+    if twice := [page for page, times in Counter(written).items() if times > 1]:
+        raise ValueError(
+            f"tables must not let two texts write one page; got {twice[0]} twice: copy "
+            "it with `copy_page`"
+        )
+    if len(set(map(len, new_tokens))) > 1 and any(starts[1:]):
+        raise ValueError(
+            "starts must be 0 but for the first text, where new_tokens differ in "
+            f"length; got {list(starts)}"
+        )
 
 
 def _plain(number: Any) -> Any:

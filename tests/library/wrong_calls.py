@@ -217,6 +217,10 @@ CALLS = [
      {"tables": [None, [], 0, [0], [[0]], [[0, 2]], [[-1, 0]], [[0, 1], [1, 0]]],
       "starts": [None, [], 1, [-1], [0.5], [1, 1]],
       "new_tokens": [[], [1], [[]], [[1, 2], [1]]]}),
+    (PAGES.prepare, {"tables": [[0], [1]], "starts": [1, 1], "new_tokens": [[1]] * 2},
+     {"tables": [[[0], [0]], [[1], [1]]]}),
+    (PAGES.prepare, {"tables": [[0], [1]], "starts": [0, 0],
+                     "new_tokens": [[1, 2], [1]]}, {"starts": [[0, 1]]}),
     (PAGES.copy_page, {"source": 0, "target": 1},
      {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
     (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
@@ -295,6 +299,10 @@ LATENTS = [al.latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)
            for absorb in (False, True)]
 PLAIN = {"vocab_size": 7, "context_len": 8, "d_model": 8, "num_heads": 2,
          "num_kv_heads": 1, "head_dim": 4, "hidden_dim": 8}
+LATENT_DECODER = PLAIN | {
+    "layers": (al.pretrained.LayerConfig(),),
+    "latent": al.pretrained.decoder_config.LatentConfig(None, 4, 4, 4, 4),
+}
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
@@ -456,14 +464,15 @@ CALLS += [
       "positions": [LENGTHS - 9, IDS + 2, LENGTHS, IDS[:, :2], IDS.float(), IDS > 0,
                     [0, 1, 2]]}),
     (al.rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
-     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
+     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j,
+                    LENGTHS.half(), LENGTHS.bfloat16()],
       "head_dim": [*NO_SIZE, 3], "base": [*NO_RATE, 1e-300, 10**400],
       "scaling": NO_SCALING}),
     (al.rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
     (al.rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
      {"x": [None, "x", X.numpy(), X.long(), X[0, 0], X[..., :5]], "layout": NO_CHOICE,
       "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X[0, :1, :3],
-      X.to("meta")]}),
+      X.to("meta"), X[0, :, :3].bfloat16()]}),
     (al.rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
      {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
       "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
@@ -533,6 +542,9 @@ CALLS += [
     (al.pretrained.load_pretrained, {"path": GGUF},
      {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
       "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
+    *((model, {"token_ids": IDS, "lengths": LENGTHS},
+       {"lengths": [*NO_LENGTHS, LENGTHS + 1, LENGTHS - 3]})
+      for model in (MODEL, MODEL.stream, MODEL.attention_weights, DECODER)),
     *((model, {"token_ids": IDS},
        {"positions": ["x", [0, 1, 2], IDS.numpy(), IDS.float(), IDS > 0, LENGTHS,
                       IDS[:, :1], IDS[None], LONG, IDS[0, 0], IDS.to("meta"),
@@ -548,8 +560,17 @@ CALLS += [
      {"family": [None, 3, "bert", "gemma"]}),
     (al.pretrained.DecoderConfig, PLAIN | {"layers": (al.pretrained.LayerConfig(),)},
      {"layers": [None, (), (None,), [al.pretrained.LayerConfig()]],
-      "latent": [{}, "x"], "experts_per_token": [*NO_SIZE, 2], **dict.fromkeys(
+      "latent": [{}, "x", al.pretrained.decoder_config.LatentConfig(None, 4, 4, 6, 4)],
+      "num_experts": [*NO_SIZE, 2], "num_kv_heads": [*NO_SIZE, 3],
+      "experts_per_token": [*NO_SIZE, 2], **dict.fromkeys(
           ("learned_positions", "sinks", "qkv_bias", "out_bias"), NO_FLAG)}),
+    (al.pretrained.DecoderConfig, LATENT_DECODER,
+     {"qkv_bias": [True], "qk_norm": ["rms"], "softcap": [1.0], "sinks": [True],
+      "layers": [(al.pretrained.LayerConfig(window=2),)], "head_dim": [2]}),
+    (al.pretrained.decoder_mlp.PlainMLP,
+     {"d_model": 2, "hidden_dim": 3, "activation": "gelu"},
+     {"d_model": NO_SIZE, "hidden_dim": NO_SIZE,
+      "activation": [*NO_CHOICE, "relu", "silu", "gelu_new"]}),
     (al.pretrained.Decoder, {"config": DECODER.config},
      {"config": [None, FIELDS, MODEL.config]}),
     (al.tiny_llama.TinyLlama, {"config": SMALL.config},
