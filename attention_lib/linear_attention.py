@@ -165,7 +165,7 @@ def delta_chunk(
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
     require_choice("form", form, FORMS)
     require_positive(chunk_len=chunk_len)
-    return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
+    return {"parallel": length, "chunked": int(chunk_len), "recurrent": 1}[form]
 
 
 def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

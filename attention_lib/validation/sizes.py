@@ -24,7 +24,8 @@ def require_positive(**sizes: int) -> None:
 def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
     """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
-    if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
+    # From there on float64 skips whole numbers.
+    if isinstance(offset, int | np.int64) and offset > 2**52:
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
