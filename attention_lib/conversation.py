@@ -111,7 +111,7 @@ class Conversation:
         top_p: float = 0.9,
         seed: int = 0,
     ) -> None:
-        require_instance("model", getattr(model, "_orig_mod", model), LanguageModel)
+        require_instance("model", model, LanguageModel)
         require_instance("tokenizer", tokenizer, Tokenizer)
         require_positive(max_new_tokens=max_new_tokens)
         require_sampling(temperature, None, top_p)

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lib.kv_cache import KVCache
+from attention_lib.modules import uncompiled
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
     require_instance,
@@ -41,7 +42,7 @@ class DynamicCacheStep(nn.Module):
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         kept = _names(model)
-        self.model, self.tensors = model, len(kept)
+        self.model, self.tensors = uncompiled(model), len(kept)
         self.inputs = ["token_ids", *kept]
         self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
@@ -102,7 +103,7 @@ class StaticCacheStep(nn.Module):
         kept = _names(model)
         require_positive(max_len=max_len)
         require_static(model, max_len)
-        self.model, self.max_len, self.tensors = model, max_len, len(kept)
+        self.model, self.max_len, self.tensors = uncompiled(model), max_len, len(kept)
         self.inputs = ["token_ids", "cache_position", *kept]
         self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 

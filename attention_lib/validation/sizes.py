@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attention_lib.modules import uncompiled
 from attention_lib.validation._common import (
     require_between,
     require_int,
@@ -74,8 +75,8 @@ def require_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
 
 
 def require_instance(name: str, thing: Any, kind: type) -> None:
-    """Check that an object is of a kind, such as a model of ``nn.Module``."""
-    if not isinstance(thing, kind):
+    """Check that an object, perhaps compiled, is of a kind, such as ``nn.Module``."""
+    if not isinstance(thing, kind) and not isinstance(uncompiled(thing), kind):
         received = repr(thing) if isinstance(thing, type) else type(thing).__name__
         raise TypeError(f"{name} must be a {kind.__name__}; got {received}")
 
