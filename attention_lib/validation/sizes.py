@@ -61,6 +61,17 @@ def require_dropout(dropout: float) -> None:
     require_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
 
 
+def require_probabilities(options: Any) -> None:
+    """Check the probabilities of options, by name: from 0, and 1 together."""
+    require_instance("options", options, Mapping)
+    for option, p in options.items():
+        require_number(f"options[{option!r}]", p, "at least 0", lambda n: n >= 0)
+    if abs(sum(options.values()) - 1) > 1e-6:
+        raise ValueError(
+            f"options must have probabilities that sum to 1; got {dict(options)}"
+        )
+
+
 def require_flags(**flags: bool) -> None:
     """Check that each named choice is True or False: Python would take "no" as true."""
     for name, flag in flags.items():
@@ -108,6 +119,12 @@ def require_path(path: Any) -> Path:
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
     return Path(path)
+
+
+def require_tensor(name: Any, known: Iterable[str], path: Path) -> None:
+    """Check that a file has a tensor of this name."""
+    if name not in known:
+        raise ValueError(f"name must be of a tensor in {path.name}; got {name!r}")
 
 
 def require_heads(

@@ -122,6 +122,17 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
     require_token_values(token_ids, vocab_size)
 
 
+def require_range(least: float, most: float, **numbers: Tensor) -> None:
+    """Check the values of tensors where reading them costs nothing; nan passes."""
+    for name, tensor in numbers.items():
+        if torch.compiler.is_compiling() or not _is_readable(tensor):
+            continue
+        low, high = (end.item() for end in tensor.detach().aminmax())
+        if low < least or high > most:
+            found = f"{low:.3g} to {high:.3g}"
+            raise ValueError(f"{name} must be from {least:g} to {most:g}; got {found}")
+
+
 def _is_readable(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not is_traced(tensor)
 
