@@ -69,6 +69,9 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
         require_token_ids(token_ids, max_len=config.context_len - start, like=like)
+        if token_ids.shape[1] != 1:
+            shape = tuple(token_ids.shape)
+            raise ValueError(f"token_ids must be (batch, 1), one new each; got {shape}")
         try:
             x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
         except IndexError as error:  # on the CPU, of a table's look-up

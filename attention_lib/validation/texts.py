@@ -183,6 +183,8 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Check that an optimizer holds some weight of a model that is not frozen."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError("optimizer must step without a closure; got LBFGS")
     own = {id(weight) for weight in model.parameters() if weight.requires_grad}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):
