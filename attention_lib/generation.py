@@ -76,7 +76,7 @@ def generate(
 
     Raises:
         TypeError: not a model; ids, lengths or a stop that are not whole numbers; not a
-            ``KVCache``; see ``sample_token``.
+            ``KVCache``, or after lengths one without ``crop``; see ``sample_token``.
         ValueError: a result that is too long for the context or the cache, before the
             first token is added; an id outside the vocabulary; lengths below 1 or
             above T; a cache together with ``use_cache=False``; see ``sample_token``.
@@ -155,6 +155,8 @@ def _padding_in(
         yield
         return
     start = cache.length
+    if given and not all(hasattr(layer, "crop") for layer in cache.layers):
+        raise TypeError("cache must have layers with a crop, for unequal lengths")
     if not real.is_meta:
         # After a prefix, padding comes between tokens; otherwise before all of them.
         between = int((~real).sum(dim=1).max()) if start else 0

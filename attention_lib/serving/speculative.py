@@ -21,6 +21,7 @@ from attention_lib.sampling import sample_token
 from attention_lib.validation import (
     require_all_scores,
     require_draft,
+    require_function,
     require_grown,
     require_guesses,
     require_ids,
@@ -127,6 +128,8 @@ def speculative_generate(
     require_draft(draft)
     require_prompt(model, token_ids, max_new_tokens, lengths)
     require_stop(model, stop)
+    if on_pass is not None:
+        require_function("on_pass", on_pass)
     rows, longest = token_ids.tolist(), token_ids.shape[1]
     ends = [longest] * len(rows) if lengths is None else lengths.tolist()
     require_grown(model, max(ends) + max_new_tokens - 1)

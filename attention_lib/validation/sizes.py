@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attention_lib.modules import uncompiled
 from attention_lib.validation._common import (
     require_between,
     require_int,
@@ -25,7 +26,8 @@ def require_positive(**sizes: int) -> None:
 def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
     """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
-    if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
+    # From there on float64 skips whole numbers.
+    if isinstance(offset, int | np.int64) and offset > 2**52:
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
@@ -60,6 +62,17 @@ def require_dropout(dropout: float) -> None:
     require_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
 
 
+def require_probabilities(options: Any) -> None:
+    """Check the probabilities of options, by name: from 0, and 1 together."""
+    require_instance("options", options, Mapping)
+    for option, p in options.items():
+        require_number(f"options[{option!r}]", p, "at least 0", lambda n: n >= 0)
+    if abs(sum(options.values()) - 1) > 1e-6:
+        raise ValueError(
+            f"options must have probabilities that sum to 1; got {dict(options)}"
+        )
+
+
 def require_flags(**flags: bool) -> None:
     """Check that each named choice is True or False: Python would take "no" as true."""
     for name, flag in flags.items():
@@ -74,8 +87,8 @@ def require_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
 
 
 def require_instance(name: str, thing: Any, kind: type) -> None:
-    """Check that an object is of a kind, such as a model of ``nn.Module``."""
-    if not isinstance(thing, kind):
+    """Check that an object, perhaps compiled, is of a kind, such as ``nn.Module``."""
+    if not isinstance(thing, kind) and not isinstance(uncompiled(thing), kind):
         received = repr(thing) if isinstance(thing, type) else type(thing).__name__
         raise TypeError(f"{name} must be a {kind.__name__}; got {received}")
 
@@ -107,6 +120,12 @@ def require_path(path: Any) -> Path:
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
     return Path(path)
+
+
+def require_tensor(name: Any, known: Iterable[str], path: Path) -> None:
+    """Check that a file has a tensor of this name."""
+    if name not in known:
+        raise ValueError(f"name must be of a tensor in {path.name}; got {name!r}")
 
 
 def require_heads(

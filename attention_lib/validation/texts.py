@@ -140,6 +140,17 @@ def require_padding(lengths: Any, longest: int, cache: Any, mask: Any) -> None:
         cache.padded_from = cache.length + shortest
 
 
+def require_range(least: float, most: float, **numbers: Tensor) -> None:
+    """Check the values of tensors where reading them costs nothing; nan passes."""
+    for name, tensor in numbers.items():
+        if torch.compiler.is_compiling() or not _is_readable(tensor):
+            continue
+        low, high = (end.item() for end in tensor.detach().aminmax())
+        if low < least or high > most:
+            found = f"{low:.3g} to {high:.3g}"
+            raise ValueError(f"{name} must be from {least:g} to {most:g}; got {found}")
+
+
 def _is_readable(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not is_traced(tensor)
 
@@ -205,6 +216,8 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Check that an optimizer holds some weight of a model that is not frozen."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError("optimizer must step without a closure; got LBFGS")
     own = {id(weight) for weight in model.parameters() if weight.requires_grad}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):

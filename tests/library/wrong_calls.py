@@ -12,6 +12,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 import numpy as np
+import tokenizers
 import torch
 from transformers.models.llama.configuration_llama import LlamaConfig as TheirConfig
 from transformers.models.llama.modeling_llama import LlamaAttention
@@ -104,6 +105,14 @@ WEIGHTS = tempfile.mkdtemp()
 al.pretrained.save_pretrained(WEIGHTS, DECODER, FIELDS)
 GGUF = Path(tempfile.mkdtemp(), "tiny.gguf")
 GGUF.write_bytes(model_bytes())
+FILE, CHECKPOINT = al.pretrained.GGUFFile(GGUF), al.pretrained.GGUFCheckpoint(GGUF)
+FOLDER = al.pretrained.Checkpoint(WEIGHTS)
+OPENED = [(FILE, FILE.tensors), (CHECKPOINT, CHECKPOINT.shapes),
+          (FOLDER, FOLDER.shapes)]
+DYNAMIC = al.export.DynamicCacheStep(MODEL).example(1, 2, 2)
+STATIC = al.export.StaticCacheStep(MODEL, 8).example(1, 2)
+
+TELLER = al.stories.Teller(random.Random(0))
 
 SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
@@ -141,7 +150,8 @@ CALLS = [
      {"model": MODEL, "optimizer": SGD, "token_ids": IDS, "lengths": LENGTHS},
      {"model": NO_MODEL,
       "optimizer": [None, "x", torch.optim.SGD, [ROW],
-                    torch.optim.SGD(PLACELESS.parameters(), lr=0.1)],
+                    torch.optim.SGD(PLACELESS.parameters(), lr=0.1),
+                    torch.optim.LBFGS(MODEL.parameters())],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2, LONG],
       "lengths": [*NO_LENGTHS, LENGTHS + 1, -LENGTHS], "max_grad_norm": NO_RATE}),
     (t.warmup_cosine, {"step": 1, "warmup": 2, "steps": 6},
@@ -199,7 +209,7 @@ CALLS = [
       "draft": [None, 3, lambda *_: 1, lambda *_: [7], lambda *_: "a"],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "max_new_tokens": [*NO_SIZE, 7],
       "draft_len": NO_SIZE, "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
-      "stop": [1.5, True, "a", -1, 7]}),
+      "stop": [1.5, True, "a", -1, 7], "on_pass": [[], 3]}),
     (al.serving.Server, {"model": MODEL, "num_pages": 4, "page_len": 2, "max_batch": 3},
      {"model": NO_MODEL, "num_pages": NO_SIZE, "page_len": NO_SIZE,
       "max_batch": NO_SIZE, "step_tokens": [*NO_SIZE[1:], 2], "draft": [3, "x"],
@@ -225,6 +235,8 @@ CALLS = [
      {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
     (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
     (USED.register, {"page": 1, "page_hash": b""}, {"page": [*NO_INT, -1, 2]}),
+    (al.serving.page_hash, {"previous": b"", "token_ids": [1]},
+     {"previous": [None, "", 3]}),
     (released, {"page": 0}, {"page": [*NO_INT, -1, 1, 2]}),
     (al.serving.paged_cache.pages_for, {"length": 3, "page_len": 2},
      {"length": [*NO_INT, -3], "page_len": NO_SIZE}),
@@ -257,6 +269,11 @@ CALLS = [
     (al.stories.make_stories, {"count": 1, "seed": 0},
      {"count": NO_SIZE, "seed": NO_SEED}),
     (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
+    (TELLER.pick, {"words": ["a"]}, {"words": [[], ""]}),
+    (TELLER.choose, {"options": {"a": 0.5, "b": 0.5}},
+     {"options": [None, {}, ["a"], {"a": 1, "b": 1}, {"a": 0.2}, {"a": "x"},
+                  {"a": 1.5, "b": -0.5}]}),
+    (TELLER.tell, {"part": al.stories.tell_story}, {"part": [None, "part", 3]}),
     (al.stories.expected_length_and_entropy,
      {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
 ]
@@ -353,6 +370,8 @@ def deep(layers):
 
 NO_MODEL_CACHE = [*NO_CACHE[:5], MHA.new_cache(2, 4), deep(2).new_cache(2), MODEL,
                   deep(1).double().new_cache(2), deep(1).to("meta").new_cache(2)]
+FUSED = TinyLM(ModelConfig(7, 8, 4, 2, 1, mha="sdpa")).eval()
+INLINED = al.decode_step.make_decode_step(FUSED, FUSED.new_cache(2))
 STEP = al.decode_step.make_decode_step(MODEL, MODEL.new_cache(2))
 
 
@@ -393,7 +412,8 @@ CALLS += [
       "beta": KEY[:, 0]},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
       "value": NO_VALUE, "form": NO_CHOICE, "chunk_len": NO_SIZE,
-      "log_decay": [*no_like(KEY[:, 0]), KEY], "beta": [*no_like(KEY[:, 0]), KEY]}),
+      "log_decay": [*no_like(KEY[:, 0]), KEY, KEY[:, 0] + 0.9],
+      "beta": [*no_like(KEY[:, 0]), KEY, KEY[:, 0] + 3, KEY[:, 0] - 1]}),
     (al.sparse_attention.sink_window_mask,
      {"query_len": 3, "window": 2, "num_sinks": 1, "key_len": 4},
      {"query_len": NO_SIZE, "window": NO_SIZE, "num_sinks": [*NO_INT, -1],
@@ -419,6 +439,7 @@ CALLS += [
     (al.decode_step.make_decode_step, {"model": MODEL, "cache": MODEL.new_cache(2)},
      {"cache": [None, *NO_MODEL_CACHE[:8]]}),
     (STEP, {"token_ids": IDS[:, :1]}, {"token_ids": [*NO_IDS, IDS[:, :1] + 6]}),
+    (INLINED, {"token_ids": IDS[:, :1]}, {"token_ids": [IDS]}),
     (TRANSLATOR.decode, {"target": IDS, "memories": [torch.zeros(2, 3, 4)]},
      {"memories": [None, 3, [], [None], [torch.zeros(1, 3, 4)]],
       "memory_mask": ["x", IDS, torch.ones(2, 4) > 0], "cache": NO_MODEL_CACHE[:7]}),
@@ -558,6 +579,14 @@ CALLS += [
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
     (al.pretrained.names.published_names, {"family": "llama", "name": "x"},
      {"family": [None, 3, "bert", "gemma"]}),
+    (al.pretrained.names.published_tensors,
+     {"family": "llama", "weights": {"head.weight": ROW}},
+     {"family": [None, "bert"], "weights": [{"foo.weight": ROW}]}),
+    (al.pretrained.Tokenizer,
+     {"inner": tokenizers.Tokenizer(tokenizers.models.BPE()), "names": {}},
+     {"inner": [None, "x"], "names": [None, "x"]}),
+    *((stored.read, {"name": next(iter(names))}, {"name": ["nope", None]})
+      for stored, names in OPENED),
     (al.pretrained.DecoderConfig, PLAIN | {"layers": (al.pretrained.LayerConfig(),)},
      {"layers": [None, (), (None,), [al.pretrained.LayerConfig()]],
       "latent": [{}, "x", al.pretrained.decoder_config.LatentConfig(None, 4, 4, 6, 4)],
@@ -607,6 +636,14 @@ CALLS += [
      {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
      {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
       "max_new_tokens": NO_SIZE}),
+    (al.export.open_onnx, {"path": f"{WEIGHTS}/model.onnx"},
+     {"path": [*NO_PATH, "missing.onnx"]}),
+    (al.export.DynamicCacheStep(MODEL),
+     {"token_ids": DYNAMIC[0], "past": DYNAMIC[1]},
+     {"past": [DYNAMIC[1][:1]]}),
+    (al.export.StaticCacheStep(MODEL, 8),
+     {"token_ids": STATIC[0], "cache_position": STATIC[1], "cache": STATIC[2]},
+     {"cache_position": [None, 3], "cache": [STATIC[2][:1]]}),
     (al.export.DynamicCacheStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
     (al.export.StaticCacheStep, {"model": MODEL, "max_len": 8},
      {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
