@@ -131,8 +131,7 @@ class MultiHeadLayer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        head_dim = int(require_heads(d_model, num_heads, head_dim, d_out))
-        d_model, num_heads = int(d_model), int(num_heads)  # NumPy's stop a compiler
+        head_dim = require_heads(d_model, num_heads, head_dim, d_out)
         require_flags(qkv_bias=qkv_bias)
         require_dropout(dropout)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim

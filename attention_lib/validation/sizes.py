@@ -145,13 +145,13 @@ def require_heads(
         _require_least("d_out", d_out, 1)
     if head_dim is not None:
         _require_least("head_dim", head_dim, 1)
-        return head_dim
+        return int(head_dim)
     if d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model; got {num_heads} heads for a width of "
             f"{d_model}: choose another number, or give head_dim"
         )
-    return d_model // num_heads
+    return int(d_model // num_heads)
 
 
 def require_groups(num_heads: int, num_kv_heads: int) -> None:

@@ -2,7 +2,6 @@
 
 from functools import partial as P
 
-import numpy as np
 import pytest
 import torch
 from torch.export import Dim, export
@@ -219,11 +218,3 @@ def test_compiled_decoder_is_saved_as_the_plain_one(tmp_path):
     save_pretrained(tmp_path, torch.compile(model, backend="eager"), MODEL_FIELDS)
     found = load_pretrained(tmp_path).state_dict()
     assert_same(found, model.state_dict())
-
-
-@pytest.mark.parametrize("kind", ["split", "sdpa"])
-def test_layer_with_sizes_of_numpy_compiles(kind):
-    layer, x = make_mha(kind, np.int64(D_MODEL), np.int64(HEADS)), inputs(kind)
-    torch.compiler.reset()
-    fast = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(fast(x), layer(x))
