@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -224,7 +225,10 @@ def _settings(training: Training) -> dict[str, Any]:
         "optimizer": type(training.optimizer).__name__,
         "groups": groups,
     }
-    return json.loads(json.dumps(settings, default=str))
+    plain = json.dumps(
+        settings, default=lambda it: int(it) if isinstance(it, np.integer) else str(it)
+    )
+    return json.loads(plain)
 
 
 def _fields(training: Training, *, defaults: bool = False) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from attention_lib.pretrained import Tokenizer
 from attention_lib.reproducibility import seeded
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
+    require_function,
     require_instance,
     require_positive,
     require_sampling,
+    require_text,
 )
 
 LONGEST = 8192  # positions of a cache, unless the model has fewer
@@ -111,7 +113,7 @@ class Conversation:
         top_p: float = 0.9,
         seed: int = 0,
     ) -> None:
-        require_instance("model", getattr(model, "_orig_mod", model), LanguageModel)
+        require_instance("model", model, LanguageModel)
         require_instance("tokenizer", tokenizer, Tokenizer)
         require_positive(max_new_tokens=max_new_tokens)
         require_sampling(temperature, None, top_p)
@@ -136,8 +138,11 @@ class Conversation:
             write: called with each piece of the reply as soon as it is there.
 
         Raises:
+            TypeError: not a text; a ``write`` that cannot be called.
             ValueError: no room in the cache; messages that the template refuses.
         """
+        require_text(text)
+        require_function("write", write)
         messages = [*self.messages, {"role": "user", "content": text}]
         prompt = self._encode(messages)
         room = self.cache.max_len - len(prompt) + 1  # the last token is never read

@@ -16,7 +16,13 @@ from torch import Tensor, nn
 from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.kv_cache import CacheLike, KVCache
 from attention_lib.mha_variants import FusedMultiHeadAttention
-from attention_lib.modules import inlined, is_hooked, is_unmodified, weight_of
+from attention_lib.modules import (
+    inlined,
+    is_hooked,
+    is_unmodified,
+    uncompiled,
+    weight_of,
+)
 from attention_lib.rope import apply_rope
 from attention_lib.tiny_lm import TinyLM
 from attention_lib.validation import require_cache, require_instance, require_token_ids
@@ -42,7 +48,7 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     """
     # A compiled model would be compiled again as the cache grows.
     if not is_hooked(model):
-        model = getattr(model, "_orig_mod", model)
+        model = uncompiled(model)
     if isinstance(model, TinyLM):
         if cache is None:
             require_instance("cache", cache, KVCache)
@@ -63,6 +69,9 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
         require_token_ids(token_ids, max_len=config.context_len - start, like=like)
+        if token_ids.shape[1] != 1:
+            shape = tuple(token_ids.shape)
+            raise ValueError(f"token_ids must be (batch, 1), one new each; got {shape}")
         try:
             x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
         except IndexError as error:  # on the CPU, of a table's look-up

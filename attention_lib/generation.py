@@ -21,6 +21,7 @@ from attention_lib.modules import takes
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
+    require_all_scores,
     require_flags,
     require_function,
     require_instance,
@@ -75,7 +76,7 @@ def generate(
 
     Raises:
         TypeError: not a model; ids, lengths or a stop that are not whole numbers; not a
-            ``KVCache``; see ``sample_token``.
+            ``KVCache``, or after lengths one without ``crop``; see ``sample_token``.
         ValueError: a result that is too long for the context or the cache, before the
             first token is added; an id outside the vocabulary; lengths below 1 or
             above T; a cache together with ``use_cache=False``; see ``sample_token``.
@@ -154,6 +155,8 @@ def _padding_in(
         yield
         return
     start = cache.length
+    if given and not all(hasattr(layer, "crop") for layer in cache.layers):
+        raise TypeError("cache must have layers with a crop, for unequal lengths")
     if not real.is_meta:
         # After a prefix, padding comes between tokens; otherwise before all of them.
         between = int((~real).sum(dim=1).max()) if start else 0
@@ -188,6 +191,7 @@ def _read_all(
     # Padding on the right: no real token sees it, but a rotation may grow with it.
     grows = getattr(model, "grows_beyond", None) is not None
     logits = model(texts, lengths) if grows else model(texts)
+    require_all_scores(logits, texts)
     return logits[torch.arange(len(texts), device=texts.device), lengths - 1]
 
 
@@ -219,4 +223,6 @@ def _last_logits(model: nn.Module, token_ids: Tensor, **options: Any) -> Tensor:
     """Return the scores (B, V) after the last tokens, made alone where possible."""
     if takes(model, "last_only"):
         options["last_only"] = True
-    return model(token_ids, **options)[:, -1]
+    logits = model(token_ids, **options)
+    require_all_scores(logits, token_ids)
+    return logits[:, -1]

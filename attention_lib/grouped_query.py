@@ -34,6 +34,7 @@ from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
     require_choice,
+    require_columns,
     require_flags,
     require_groups,
     require_layer_cache,
@@ -258,6 +259,8 @@ class GroupedQueryAttention(MultiHeadLayer):
         if cache is None:
             return positions, 0
         if not isinstance(cache, WindowCache):
+            if self.window is not None and positions is not None:
+                require_columns(positions, cache.length - x.shape[1])
             return None, 0
         key_positions = cache.add_positions(positions, x.shape[1])
         return key_positions, 0 if key_positions is None else cache.padding

@@ -187,7 +187,13 @@ class KVCache:
     Raises:
         TypeError: a layer without what ``CacheLike`` names.
         ValueError: an empty list of layers.
+
+    Attributes:
+        padded_from: the shortest text's length, where a call read padding behind it.
+            Later tokens would see the padding, unless a mask hides it.
     """
+
+    padded_from: int | None = None
 
     def __init__(self, layers: Iterable[CacheLike]) -> None:
         require_instance("layers", layers, Iterable)
@@ -215,6 +221,8 @@ class KVCache:
         """
         for crop in self._all("crop"):
             crop(length)
+        if self.padded_from is not None and length <= self.padded_from:
+            self.padded_from = None
 
     def repeat(self, times: int) -> "KVCache":
         """Return a cache that holds every text ``times`` over, as ``Tensor.repeat``.
@@ -225,7 +233,9 @@ class KVCache:
             TypeError: a number that is not an int; layers that cannot be repeated.
             ValueError: a number below 1.
         """
-        return KVCache([repeat(times) for repeat in self._all("repeat")])
+        repeated = KVCache([repeat(times) for repeat in self._all("repeat")])
+        repeated.padded_from = self.padded_from
+        return repeated
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ of all queries and keys at once), "recurrent" (one token at a time, with a state
 heads, T length, D width of queries and keys, V of values.
 """
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -14,7 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lib.precision import no_autocast, widened
-from attention_lib.validation import require_choice, require_positive, require_sequence
+from attention_lib.validation import (
+    require_choice,
+    require_positive,
+    require_range,
+    require_sequence,
+)
 
 FORMS = ("parallel", "chunked", "recurrent")
 
@@ -95,9 +101,12 @@ def gated_delta_rule(
 
     Raises:
         TypeError: types that differ; a chunk_len that is not an int.
-        ValueError: shapes that differ; an unknown form; a chunk_len below 1.
+        ValueError: shapes that differ; an unknown form; a chunk_len below 1; on the
+            CPU, a log_decay or a beta out of its range.
     """
     require_sequence(query, key, value, log_decay=log_decay, beta=beta)
+    require_range(-math.inf, 0.0, log_decay=log_decay)
+    require_range(0.0, 1.0, beta=beta)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
     tensors = widened(query, key, value, *columns)
@@ -165,7 +174,7 @@ def delta_chunk(
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
     require_choice("form", form, FORMS)
     require_positive(chunk_len=chunk_len)
-    return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
+    return {"parallel": length, "chunked": int(chunk_len), "recurrent": 1}[form]
 
 
 def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

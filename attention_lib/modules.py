@@ -47,6 +47,11 @@ def is_hooked(module: nn.Module) -> bool:
     )
 
 
+def uncompiled(module: Any) -> Any:
+    """Return the module that ``torch.compile`` wrapped, or the object as it is."""
+    return getattr(module, "_orig_mod", module)
+
+
 def takes(module: nn.Module, name: str) -> bool:
     """Return whether the call of a module has a parameter of this name.
 

@@ -7,6 +7,7 @@ d_model, H heads, D head_dim, O the width of the output. Masks are boolean, True
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -376,7 +377,8 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
 
     Raises:
         TypeError: not a multi-head layer.
-        ValueError: layers of different widths, heads or biases.
+        ValueError: layers of different widths, heads or biases, or with an option that
+            makes equal weights compute something else, such as a window.
     """
     for name, layer in (("source", source), ("target", target)):
         if not hasattr(layer, "weights_by_head"):
@@ -385,7 +387,8 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
     given, wanted = source.weights_by_head(), target.weights_by_head()
     built = [
         {name: f"{len(parts)} of {tuple(parts[0].shape)}" for name, parts in of.items()}
-        for of in (given, wanted)
+        | _options(layer)
+        for of, layer in ((given, source), (wanted, target))
     ]
     if built[0] != built[1]:
         raise ValueError(
@@ -396,3 +399,17 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
         for name, parts in wanted.items():
             for part, new in zip(parts, given[name], strict=True):
                 part.copy_(new)  # a view, so this fills the target's own parameter
+
+
+def _options(layer: MultiHeadLayer) -> dict[str, Any]:
+    """Return what changes the numbers of a layer besides its weights."""
+    scale = getattr(layer, "scale", getattr(layer, "head_dim", 1) ** -0.5)
+    q_norm = getattr(layer, "q_norm", None)
+    return {
+        "layout": getattr(layer, "layout", "half"),
+        "scale": f"{scale:.6g}",  # 1/√D can be computed in several ways
+        "softcap": getattr(layer, "softcap", None),
+        "window": getattr(layer, "window", None),
+        "rope_scale": getattr(layer, "rope_scale", 1.0),
+        "unit_offset": getattr(q_norm, "unit_offset", None),
+    }

@@ -118,7 +118,7 @@ def _llama3(frequencies: Float[Tensor, " P"], scaling: Scaling) -> Float[Tensor,
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     wavelength = 2 * math.pi / frequencies  # positions per full rotation
     slow = frequencies / scaling["factor"]
-    kept = (scaling[_LENGTH] / wavelength - low) / (high - low)
+    kept = (scaling[_LENGTH] / wavelength - low) / ((high - low) or 1)
     blend = (1 - kept) * frequencies / scaling["factor"] + kept * frequencies
     blend = torch.where(wavelength > scaling[_LENGTH] / low, slow, blend)
     return torch.where(wavelength < scaling[_LENGTH] / high, frequencies, blend)

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.validation import (
+    require_function,
     require_instance,
     require_not_negative,
     require_positive,
+    require_probabilities,
 )
 
 NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
@@ -78,6 +80,7 @@ class Teller:
 
     def pick(self, words: Sequence[str]) -> str:
         """Say one of several words, all equally probable, and return it."""
+        require_positive(**{"the number of words": len(words)})
         self._drawn += math.log(len(words))
         word = words[int(self.rng.random() * len(words))]
         self.say(word)
@@ -85,12 +88,14 @@ class Teller:
 
     def choose(self, options: Mapping[str, float]) -> str:
         """Draw one of several continuations, from their probabilities."""
+        require_probabilities(options)
         option = self._draw({option: p for option, p in options.items() if p > 0})
         self._drawn -= math.log(options[option])
         return option
 
     def tell(self, part: Callable[..., None], *arguments: Any) -> None:
         """Tell a part of the story that does not depend on the others."""
+        require_function("part", part, "a function that tells a part")
         part(self, *arguments)
 
     def _draw(self, options: Mapping[str, float]) -> str:
@@ -186,7 +191,7 @@ def make_stories(count: int, seed: int) -> list[Story]:
     """
     require_positive(count=count)
     require_not_negative(seed=seed)
-    rng = random.Random(seed)
+    rng = random.Random(int(seed))
     stories = []
     for _ in range(count):
         teller = Teller(rng)
@@ -216,8 +221,7 @@ def expected_length_and_entropy(
     Returns:
         Words per story, and nats per story.
     """
-    if not callable(part):
-        raise TypeError(f"part must be a function that tells a part; got {part!r}")
+    require_function("part", part, "a function that tells a part")
     length = entropy = 0.0
     ahead: list[list[int]] = [[]]
     while ahead:

@@ -24,6 +24,7 @@ from attention_lib.validation import (
     require_config,
     require_flags,
     require_instance,
+    require_padding,
     require_token_ids,
     require_token_positions,
 )
@@ -121,7 +122,7 @@ class LanguageModel(nn.Module):
                 most of its work where the vocabulary is large.
         """
         require_flags(last_only=last_only)
-        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache, mask)
         for state in self._run_blocks(x, mask, cache, block_kwargs):
             x = state  # (B, T, M); earlier ones are freed
         return self._logits(x[:, -1:] if last_only else x)
@@ -136,7 +137,7 @@ class LanguageModel(nn.Module):
         cache: KVCache | None = None,
     ) -> list[Float[Tensor, "B T M"]]:
         """Return the residual stream before the first block, and after each."""
-        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache, mask)
         return list(self._run_blocks(x, mask, cache, block_kwargs))
 
     def attention_weights(
@@ -172,11 +173,13 @@ class LanguageModel(nn.Module):
         lengths: Tensor | None,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
+        mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Check the input; return what ``_embed`` makes of it."""
         start = require_cache(cache, len(self.blocks))
         max_len, like = self.config.context_len - start, weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=max_len, like=like)
+        require_padding(lengths, token_ids.shape[1], cache, mask)
         if positions is not None:
             require_token_positions(positions, token_ids)
         if self.grows_beyond and lengths is not None and positions is None:

@@ -32,6 +32,7 @@ from attention_lib.export.run import (
 )
 from attention_lib.export.steps import DynamicCacheStep, StaticCacheStep
 from attention_lib.generation import generate
+from attention_lib.modules import uncompiled
 from attention_lib.pretrained import load_pretrained
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
@@ -296,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _copied(model: Model) -> Model:
     """Return a copy on the CPU; its parameters there are shared."""
+    model = uncompiled(model)
     shared = {id(it): it for it in model.parameters() if it.device.type == "cpu"}
     return copy.deepcopy(model, shared).cpu()
 
@@ -308,7 +310,7 @@ def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
         return list(axes)
     if not isinstance(axes, Mapping):
         raise TypeError(f"dynamic_shapes must be a dict or a list; got {axes!r}")
-    known = list(inspect.signature(model.forward).parameters)
+    known = list(inspect.signature(uncompiled(model).forward).parameters)
     if extra := sorted(set(axes) - set(known)):
         raise ValueError(
             f"dynamic_shapes names {extra[0]!r}; the model takes {', '.join(known)}"

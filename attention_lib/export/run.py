@@ -196,14 +196,16 @@ def _gist(error: Exception) -> str:
     return lines[0].strip() if lines else type(error).__name__
 
 
-def open_onnx(path: Path) -> Any:
+def open_onnx(path: str | Path) -> Any:
     """Open a file for running, on the CPU.
 
     Raises:
+        TypeError: not a path.
         ValueError: a file that does not exist, or does not hold a graph.
     """
     import onnxruntime
 
+    path = require_path(path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong comes as an exception
     try:

@@ -10,7 +10,7 @@ T, V vocabulary; keys and values of a layer are (B, H, S, D) or (B, H, L, D).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lib.kv_cache import KVCache
+from attention_lib.modules import uncompiled
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
     require_instance,
@@ -41,7 +42,7 @@ class DynamicCacheStep(nn.Module):
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         kept = _names(model)
-        self.model, self.tensors = model, len(kept)
+        self.model, self.tensors = uncompiled(model), len(kept)
         self.inputs = ["token_ids", *kept]
         self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
@@ -56,8 +57,7 @@ class DynamicCacheStep(nn.Module):
                 S = 0 if nothing was read yet.
         """
         layers = [
-            _Growing(key, value)
-            for key, value in zip(past[::2], past[1::2], strict=True)
+            _Growing(key, value) for key, value in _pairs("past", past, self.tensors)
         ]
         scores = self.model(token_ids, cache=KVCache(layers))
         return [scores, *_tensors(layers)]
@@ -102,7 +102,7 @@ class StaticCacheStep(nn.Module):
         kept = _names(model)
         require_positive(max_len=max_len)
         require_static(model, max_len)
-        self.model, self.max_len, self.tensors = model, max_len, len(kept)
+        self.model, self.max_len, self.tensors = uncompiled(model), max_len, len(kept)
         self.inputs = ["token_ids", "cache_position", *kept]
         self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
@@ -120,11 +120,12 @@ class StaticCacheStep(nn.Module):
                 The caller ensures that ``cache_position`` + T is at most ``max_len``.
             cache: keys and values of all layers, (B, H, L, D) each.
         """
+        require_instance("cache_position", cache_position, Tensor)
         device = cache_position.device
         slots = cache_position + torch.arange(token_ids.shape[1], device=device)  # (T,)
         layers = [
             _Static(key, value, slots)
-            for key, value in zip(cache[::2], cache[1::2], strict=True)
+            for key, value in _pairs("cache", cache, self.tensors)
         ]
         seen = torch.arange(self.max_len, device=device) <= slots[:, None]
         scores = self.model(
@@ -190,6 +191,13 @@ class _Static:
 
 def _tensors(layers: Sequence[Any]) -> list[Tensor]:
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+
+
+def _pairs(name: str, kept: Sequence[Tensor], count: int) -> Iterator[Any]:
+    """Return the keys and values of each layer."""
+    if len(kept) != count:
+        raise ValueError(f"{name} must hold {count} tensors; got {len(kept)}")
+    return zip(kept[::2], kept[1::2], strict=True)
 
 
 def _names(model: LanguageModel) -> list[str]:

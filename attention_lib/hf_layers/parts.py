@@ -79,6 +79,8 @@ class PublishedAttention(nn.Module):
         """
         require_layout(x, "batch", "length", "width")
         require_layer_cache(cache, x, None, self.causal, 0)
+        if cache is not None and not self.causal:
+            raise ValueError("cache must be None: this layer attends to later tokens")
         given = positions is not None
         if positions is None:
             start = 0 if cache is None else cache.length

@@ -33,7 +33,7 @@ def show_curves(
 
     Args:
         x: (N,).
-        curves: from names to (N,) arrays.
+        curves: from names to (N,) arrays, or to (R, N): R runs, each a thin line.
         xlabel: the x axis in words, with its unit.
         ylabel: the y axis in words, with its unit.
         log_x: whether the x axis is logarithmic; its ticks are then the given x.
@@ -46,15 +46,14 @@ def show_curves(
     _check_few(curves)
     figure, ax = _one_axes()
     for index, (name, y) in enumerate(curves.items()):
-        marker = "o" if len(x) <= 12 else None
-        ax.plot(
-            x,
-            as_array(y),
-            color=COLOURS[index],
-            ls=DASHES[index],
-            marker=marker,
-            label=name,
-        )
+        runs = np.atleast_2d(as_array(y))
+        lines = ax.plot(x, runs.T, color=COLOURS[index], ls=DASHES[index])
+        lines[0].set_label(name)  # one entry of the legend for all runs
+        for line in lines:
+            if len(runs) > 1:
+                line.set_linewidth(0.8)
+            elif len(x) <= 12:
+                line.set_marker("o")
     if log_x:
         ax.set_xscale("log", base=2)
         ax.set_xticks(x, [f"{value:g}" for value in x])

@@ -190,6 +190,7 @@ def _deepseek_v3(fields: Fields) -> DecoderConfig:
     )
     if latent.rope_dim % 2:
         fields.refuse("qk_rope_head_dim", latent.rope_dim, "an even number")
+    fields.expect("head_dim", latent.rope_dim, None)
     fields.left["head_dim"] = latent.rope_dim  # what is rotated
     bias = fields.take("attention_bias", False)
     config = read_rotary(fields, windows=None, out_bias=bias, latent=latent)

@@ -9,6 +9,7 @@ from attention_lib.validation import (
     require_above_zero,
     require_choice,
     require_flags,
+    require_groups,
     require_heads,
     require_instance,
     require_positive,
@@ -97,7 +98,8 @@ class DecoderConfig:
 
     Raises:
         TypeError: a size that is not an int; a choice that is not True or False.
-        ValueError: a size below 1; an unknown norm or MLP; heads in unequal groups.
+        ValueError: a size below 1; an unknown norm or MLP; heads in unequal groups;
+            options that the chosen MLP or latent attention would ignore.
     """
 
     vocab_size: int
@@ -157,6 +159,28 @@ class DecoderConfig:
         require_flags(**{name: getattr(self, name) for name in names})
         require_choice("norm", self.norm, get_args(NormKind))
         require_choice("mlp", self.mlp, get_args(Mlp))
+        require_groups(self.num_heads, self.num_kv_heads)
+        if self.num_experts > 1 and self.mlp != "experts":
+            raise ValueError(
+                f"num_experts must be 1 without mlp='experts'; got {self.num_experts}"
+            )
+        if self.latent is not None:
+            self._require_no_others(self.latent)
+
+    def _require_no_others(self, latent: LatentConfig) -> None:
+        """Refuse what latent attention would ignore."""
+        names = "qkv_bias", "qk_norm", "softcap", "sinks"
+        given = [name for name in names if getattr(self, name)]
+        given += ["window, in layers,"] * any(layer.window for layer in self.layers)
+        if given:
+            raise ValueError(
+                f"{given[0]} does not go with latent attention: leave it out"
+            )
+        if self.head_dim != latent.rope_dim:
+            raise ValueError(
+                f"head_dim must be {latent.rope_dim}, the rope_dim of latent; got "
+                f"{self.head_dim}"
+            )
 
     @property
     def rotations(self) -> list[Rotation]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from attention_lib.precision import widened
 from attention_lib.pretrained.decoder_config import DecoderConfig
 from attention_lib.tiny_llama import SwiGLU
+from attention_lib.validation import require_choice, require_positive
 
 
 def make_mlp(config: DecoderConfig) -> nn.Module:
@@ -30,10 +31,16 @@ class PlainMLP(nn.Module):
         d_model: width of the input and of the output.
         hidden_dim: width of the hidden layer.
         activation: ``gelu``, or ``gelu_tanh``, which approximates it.
+
+    Raises:
+        TypeError: a width that is not an int.
+        ValueError: a width below 1; another activation.
     """
 
     def __init__(self, d_model: int, hidden_dim: int, activation: str) -> None:
         super().__init__()
+        require_positive(d_model=d_model, hidden_dim=hidden_dim)
+        require_choice("activation", activation, ("gelu", "gelu_tanh"))
         self.up_proj = nn.Linear(d_model, hidden_dim)
         self.down_proj = nn.Linear(hidden_dim, d_model)
         self.approximate = "tanh" if activation == "gelu_tanh" else "none"

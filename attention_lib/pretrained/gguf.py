@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lib.pretrained.gguf_blocks import BLOCK_TYPES, BlockType, unpack_blocks
-from attention_lib.validation import require_path
+from attention_lib.validation import require_path, require_tensor
 
 # Types of fields: numbers, by the letters of Python's struct, then two others.
 NUMBERS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -79,6 +79,7 @@ class GGUFFile:
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """Read one tensor, as float32; it shares no memory with the file."""
+        require_tensor(name, self.tensors, self.path)
         shape, kind, offset, nbytes = self.tensors[name]
         raw = np.frombuffer(self._bytes, np.uint8, nbytes, self.data_start + offset)
         return torch.from_numpy(unpack_blocks(raw, kind)).reshape(shape)

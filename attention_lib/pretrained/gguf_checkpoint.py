@@ -12,6 +12,7 @@ from attention_lib.pretrained.configs import read_config
 from attention_lib.pretrained.decoder_config import DecoderConfig
 from attention_lib.pretrained.gguf import GGUFFile
 from attention_lib.rope import convert_layout, rope_angles
+from attention_lib.validation import require_tensor
 
 # The fields that decide what a Llama computes, and their names in a config.json.
 FIELDS = {
@@ -91,6 +92,7 @@ class GGUFCheckpoint:
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """Read one tensor, as float32, in the layout of Hugging Face's files."""
+        require_tensor(name, self._names, self.file.path)
         weight = self.file.read(self._names[name])
         heads = self._heads.get(name.split(".")[-2])
         if heads is None:

@@ -20,6 +20,7 @@ from attention_lib.validation import (
     require_dtype,
     require_flags,
     require_path,
+    require_tensor,
 )
 
 # Stored in some old files, and computed by every model: masks and frequencies.
@@ -63,6 +64,7 @@ class Checkpoint:
 
     def read(self, name: str) -> Tensor:
         """Read one tensor."""
+        require_tensor(name, self._files, self.folder)
         return self._files[name][1].get_tensor(name)
 
     def _index(self) -> Mapping[str, str]:

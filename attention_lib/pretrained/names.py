@@ -35,11 +35,16 @@ def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, T
     Args:
         family: the file's ``model_type``.
         weights: of our ``Decoder``, by their names; queries before keys before values.
+
+    Raises:
+        ValueError: an unknown family; a name that no ``Decoder`` has.
     """
     parts: dict[str, list[Tensor]] = {}
     for name, weight in weights.items():
         source, change = published_names(family, name)
         transposed = getattr(change, "keywords", {}).get("flip", change) is torch.t
+        if source == name:
+            raise ValueError(f"weights must be those of a Decoder; got {name!r}")
         parts.setdefault(source, []).append(weight.t() if transposed else weight)
     return {
         source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()

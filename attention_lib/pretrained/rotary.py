@@ -94,7 +94,7 @@ def _rotations(
     local = fields.take("rope_local_base_freq", 10_000.0)
     scaling = fields.take("rope_scaling", None)
     length = fields.peek("max_position_embeddings")
-    if fields.family == "gpt_oss" and parameters is None and scaling is None:
+    if fields.family == "gpt_oss" and parameters is None and not scaling:
         parameters = fields.take("rope_parameters")  # its default is unknown
     nested = parameters is not None and bool(set(parameters) & set(TYPES))
     if parameters is not None and nested != by_type:

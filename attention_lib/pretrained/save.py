@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from attention_lib.modules import uncompiled
 from attention_lib.pretrained.configs import read_config
 from attention_lib.pretrained.decoder import Decoder
 from attention_lib.pretrained.names import published_tensors
@@ -42,6 +43,7 @@ def save_pretrained(
     """
     folder = require_path(folder)
     require_instance("model", model, Decoder)
+    model = uncompiled(model)
     require_instance("fields", fields, Mapping)
     if shard_bytes is not None:
         require_positive(shard_bytes=shard_bytes)

@@ -10,7 +10,12 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from torch import Tensor
 
-from attention_lib.validation import require_flags, require_ids, require_text
+from attention_lib.validation import (
+    require_flags,
+    require_ids,
+    require_instance,
+    require_text,
+)
 
 
 class Tokenizer:
@@ -38,6 +43,8 @@ class Tokenizer:
         ends: Collection[int] = (),
         template: str | None = None,
     ) -> None:
+        require_instance("inner", inner, tokenizers.Tokenizer)
+        require_instance("names", names, Mapping)
         self._inner, self._names = inner, dict(names)
         self.prefix, self.template = list(prefix), template
         self.vocab_size = inner.get_vocab_size()

@@ -100,6 +100,7 @@ def page_hash(previous: bytes, token_ids: Sequence[int]) -> bytes:
         previous: the hash of the page before it; empty for the first.
         token_ids: the tokens of the page.
     """
+    require_instance("previous", previous, bytes)
     return sha256(previous + repr(list(token_ids)).encode()).digest()
 
 

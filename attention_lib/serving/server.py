@@ -21,10 +21,10 @@ from attention_lib.serving.speculative import Draft, model_draft
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
     require_draft,
-    require_generator,
     require_guesses,
     require_instance,
     require_open,
+    require_own_generator,
     require_pages,
     require_positive,
     require_request,
@@ -259,7 +259,7 @@ class Server:
         text = require_request(self.model, prompt, max_new_tokens)
         require_stop(self.model, stop)
         require_sampling(temperature, top_k, top_p)
-        require_generator(generator)
+        require_own_generator(generator, [*self.waiting, *self.running])
         longest = len(text) + max_new_tokens - 1  # the last token is never read
         require_pages(longest, self.page_len, len(self.pool.users))
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -280,7 +280,7 @@ class Server:
             generator: of the second one.
         """
         require_open(request, [*self.waiting, *self.running])
-        require_generator(generator)
+        require_own_generator(generator, [*self.waiting, *self.running])
         fork = request.copy_for_fork(generator)
         if request in self.running and len(self.running) < self.max_batch:
             fork.pages = [self.pool.acquire(page) for page in request.pages]

@@ -19,7 +19,9 @@ from attention_lib.kv_cache import KVCache, WeightsWatch
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
+    require_all_scores,
     require_draft,
+    require_function,
     require_grown,
     require_guesses,
     require_ids,
@@ -126,6 +128,8 @@ def speculative_generate(
     require_draft(draft)
     require_prompt(model, token_ids, max_new_tokens, lengths)
     require_stop(model, stop)
+    if on_pass is not None:
+        require_function("on_pass", on_pass)
     rows, longest = token_ids.tolist(), token_ids.shape[1]
     ends = [longest] * len(rows) if lengths is None else lengths.tolist()
     require_grown(model, max(ends) + max_new_tokens - 1)
@@ -214,7 +218,9 @@ class _CachedModel:
     def best(self, tokens: list[int], last: int) -> list[int]:
         """Return the most probable token after each of the ``last`` tokens."""
         if self.cache is None:
-            scores = self.model(self.like.new_tensor([tokens]))
+            text = self.like.new_tensor([tokens])
+            scores = self.model(text)
+            require_all_scores(scores, text)
             return sample_token(scores[0, -last:]).tolist()
         known = min(_shared(self.read, tokens), len(tokens) - last)
         if known < self.cache.length:
@@ -223,7 +229,9 @@ class _CachedModel:
         if known and len(tokens) - known == 1:
             scores = self.step(unread)  # takes less time
         else:
-            scores = self.model(unread, cache=self.cache)[0, -last:]
+            scores = self.model(unread, cache=self.cache)
+            require_all_scores(scores, unread)
+            scores = scores[0, -last:]
         self.read = list(tokens)
         return sample_token(scores).tolist()
 

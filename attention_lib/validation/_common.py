@@ -5,13 +5,19 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-INTS = int, torch.SymInt  # the second while a compiler traces a layer
+_is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+# Of NumPy's numbers the one whose sums and products do not overflow; SymInt is for a
+# compiler that traces a layer.
+INTS = int, np.int64, torch.SymInt
 
 
 def require_int(name: str, number: Any) -> None:
+    if isinstance(number, Tensor) and _is_tracing():
+        return  # a size
     if isinstance(number, bool) or not isinstance(number, INTS):
         raise TypeError(f"{name} must be an int; got {number!r}")
 

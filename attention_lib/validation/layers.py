@@ -262,6 +262,7 @@ def require_rotation(positions: Any, head_dim: int) -> None:
     require_kind("positions", positions, Tensor)
     if positions.dtype == torch.bool or positions.is_complex():
         raise TypeError(f"positions must hold numbers; got {positions.dtype}")
+    _require_exact("positions", positions)
     require_pairs(head_dim=head_dim)
 
 
@@ -269,6 +270,7 @@ def require_angles(x: Any, angles: Any) -> None:
     """Check that angles (..., T, D/2) fit the vectors to rotate, (..., T, D)."""
     require_floats("x", x)
     require_floats("angles", angles)
+    _require_exact("angles", angles)
     require_same_device("angles", angles, "x", x)
     shape = tuple(x.shape)
     if len(shape) > 1:
@@ -279,6 +281,15 @@ def require_angles(x: Any, angles: Any) -> None:
         raise ValueError(
             f"angles {tuple(angles.shape)} do not fit x {shape}: they are (length, "
             "width / 2), one angle for each pair of numbers"
+        )
+
+
+def _require_exact(name: str, numbers: Tensor) -> None:
+    """Refuse half precision: at position 2,000 an angle would be off by 4 radians."""
+    if numbers.is_floating_point() and numbers.dtype.itemsize < 4:
+        raise TypeError(
+            f"{name} must be in float32 or float64; got {numbers.dtype}, which rounds "
+            "a large angle to another one"
         )
 
 

@@ -48,9 +48,9 @@ def require_scaling(
     given.setdefault("beta_fast", 32)
     given.setdefault("beta_slow", 1)
     for low, high in _ORDERED:
-        if low in given and not given[low] < given[high]:
+        if low in given and given[low] > given[high]:
             raise ValueError(
-                f"{low}, in scaling, must be below {high}; got {given[low]} and "
+                f"{low}, in scaling, must not be above {high}; got {given[low]} and "
                 f"{given[high]}"
             )
     if base is not None:

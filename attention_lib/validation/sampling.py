@@ -1,6 +1,7 @@
 """How the next token is sampled, and from which scores."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -34,6 +35,32 @@ def require_generator(generator: Any) -> None:
         )
     if generator.device.type != "cpu":
         raise TypeError(f"generator must be on the cpu; got {generator.device}")
+
+
+def require_own_generator(generator: Any, requests: Iterable[Any]) -> None:
+    """Check that no other request draws from this generator, so that each is alone."""
+    require_generator(generator)
+    taken = [request.sampling["generator"] for request in requests]
+    if generator is not None and any(generator is other for other in taken):
+        raise ValueError(
+            "generator must be a request's own: draw from another one, `seeded(1)`"
+        )
+
+
+def require_all_scores(logits: Any, token_ids: Tensor) -> None:
+    """Check what a model returned for ids: (B, T, V), or (B, 1, V) for the last."""
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"model must return logits, one tensor (batch, length, vocabulary); got "
+            f"{type(logits).__name__}: wrap a model that returns more than its logits"
+        )
+    require_floats("logits of the model", logits)
+    batch, length = token_ids.shape
+    if logits.ndim != 3 or logits.shape[:2] not in ((batch, length), (batch, 1)):
+        raise ValueError(
+            f"logits of the model must be (batch, length, vocabulary) for token_ids "
+            f"{tuple(token_ids.shape)}; got {tuple(logits.shape)}"
+        )
 
 
 def require_next_scores(logits: Any, temperature: float) -> None:

@@ -1,12 +1,14 @@
 """Sizes, probabilities and choices: what layers, models and runs are built with."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attention_lib.modules import uncompiled
 from attention_lib.validation._common import (
     require_between,
     require_int,
@@ -24,7 +26,8 @@ def require_positive(**sizes: int) -> None:
 def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
     """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
-    if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
+    # From there on float64 skips whole numbers.
+    if isinstance(offset, int | np.int64) and offset > 2**52:
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
@@ -59,6 +62,17 @@ def require_dropout(dropout: float) -> None:
     require_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
 
 
+def require_probabilities(options: Any) -> None:
+    """Check the probabilities of options, by name: from 0, and 1 together."""
+    require_instance("options", options, Mapping)
+    for option, p in options.items():
+        require_number(f"options[{option!r}]", p, "at least 0", lambda n: n >= 0)
+    if abs(sum(options.values()) - 1) > 1e-6:
+        raise ValueError(
+            f"options must have probabilities that sum to 1; got {dict(options)}"
+        )
+
+
 def require_flags(**flags: bool) -> None:
     """Check that each named choice is True or False: Python would take "no" as true."""
     for name, flag in flags.items():
@@ -73,8 +87,8 @@ def require_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
 
 
 def require_instance(name: str, thing: Any, kind: type) -> None:
-    """Check that an object is of a kind, such as a model of ``nn.Module``."""
-    if not isinstance(thing, kind):
+    """Check that an object, perhaps compiled, is of a kind, such as ``nn.Module``."""
+    if not isinstance(thing, kind) and not isinstance(uncompiled(thing), kind):
         received = repr(thing) if isinstance(thing, type) else type(thing).__name__
         raise TypeError(f"{name} must be a {kind.__name__}; got {received}")
 
@@ -108,6 +122,12 @@ def require_path(path: Any) -> Path:
     return Path(path)
 
 
+def require_tensor(name: Any, known: Iterable[str], path: Path) -> None:
+    """Check that a file has a tensor of this name."""
+    if name not in known:
+        raise ValueError(f"name must be of a tensor in {path.name}; got {name!r}")
+
+
 def require_heads(
     d_model: int, num_heads: int, head_dim: int | None = None, d_out: int | None = None
 ) -> int:
@@ -125,13 +145,13 @@ def require_heads(
         _require_least("d_out", d_out, 1)
     if head_dim is not None:
         _require_least("head_dim", head_dim, 1)
-        return head_dim
+        return int(head_dim)
     if d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model; got {num_heads} heads for a width of "
             f"{d_model}: choose another number, or give head_dim"
         )
-    return d_model // num_heads
+    return int(d_model // num_heads)
 
 
 def require_groups(num_heads: int, num_kv_heads: int) -> None:
@@ -263,6 +283,7 @@ def require_tables(
                 f"{name} must hold one entry for each of new_tokens, at least one; got "
                 f"{len(each)} for {len(new_tokens)}"
             )
+    written: list[Any] = []  # the pages of all new tokens
     for pages, start, new in zip(tables, starts, new_tokens, strict=True):
         require_not_negative(**{"each of starts": _plain(start)})
         _require_sized("each of tables", pages)
@@ -278,6 +299,17 @@ def require_tables(
             raise ValueError(
                 f"tables must name pages from 0 to {num_pages - 1}; got {list(pages)}"
             )
+        written += pages[start // page_len : needed]
+    if twice := [page for page, times in Counter(written).items() if times > 1]:
+        raise ValueError(
+            f"tables must not let two texts write one page; got {twice[0]} twice: copy "
+            "it with `copy_page`"
+        )
+    if len(set(map(len, new_tokens))) > 1 and any(starts[1:]):
+        raise ValueError(
+            "starts must be 0 but for the first text, where new_tokens differ in "
+            f"length; got {list(starts)}"
+        )
 
 
 def _plain(number: Any) -> Any:

@@ -122,6 +122,35 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
     require_token_values(token_ids, vocab_size)
 
 
+def require_padding(lengths: Any, longest: int, cache: Any, mask: Any) -> None:
+    """Check lengths where reading them costs nothing, and what a cache holds.
+
+    A cache notes where padding begins in it.
+    """
+    padded_from = getattr(cache, "padded_from", None)
+    if padded_from is not None and mask is None:
+        raise ValueError(
+            f"the cache holds padding after token {padded_from} of a text: pass a mask "
+            "that hides it, crop the cache, or pad on the left"
+        )
+    if lengths is None or torch.compiler.is_compiling() or not _is_readable(lengths):
+        return
+    _require_real(lengths, longest)
+    if cache is not None and (shortest := int(lengths.min())) < longest:
+        cache.padded_from = cache.length + shortest
+
+
+def require_range(least: float, most: float, **numbers: Tensor) -> None:
+    """Check the values of tensors where reading them costs nothing; nan passes."""
+    for name, tensor in numbers.items():
+        if torch.compiler.is_compiling() or not _is_readable(tensor):
+            continue
+        low, high = (end.item() for end in tensor.detach().aminmax())
+        if low < least or high > most:
+            found = f"{low:.3g} to {high:.3g}"
+            raise ValueError(f"{name} must be from {least:g} to {most:g}; got {found}")
+
+
 def _is_readable(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not is_traced(tensor)
 
@@ -130,6 +159,21 @@ def is_traced(tensor: Tensor) -> bool:
     """Return whether a tensor has no values yet: a tracer or ``vmap`` holds it."""
     wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
     return tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor)
+
+
+def require_columns(positions: Tensor, start: int) -> None:
+    """Check that columns of a cache serve as positions: one more for each token.
+
+    Before the first token of a text, there may be padding. Pages, where no token is
+    counted, put it there.
+    """
+    steps = positions.diff(dim=-1)
+    right = (steps == 1) | ((steps == 0) & (start == 0))
+    if start >= 0 and not is_traced(right) and not right.all():
+        raise ValueError(
+            "positions must go up by 1 in a layer with a window whose cache does not "
+            "keep them: use a cache of `new_cache` of the same layer"
+        )
 
 
 def _require_real(lengths: Tensor, longest: int) -> None:
@@ -172,6 +216,8 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Check that an optimizer holds some weight of a model that is not frozen."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError("optimizer must step without a closure; got LBFGS")
     own = {id(weight) for weight in model.parameters() if weight.requires_grad}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):

@@ -200,7 +200,10 @@ SUBJECTS = {
         [READING],
     ),
     "GPT-2": (
-        decoder(mlp="plain", learned_positions=True, norm="layer", out_bias=True),
+        decoder(
+            **{"mlp": "plain", "activation": "gelu", "norm": "layer"},
+            **{"learned_positions": True, "out_bias": True},
+        ),
         [READING],
     ),
     "gpt-oss": (

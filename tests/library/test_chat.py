@@ -211,6 +211,15 @@ def test_model_without_a_template_continues_the_text(plain):
     assert fresh(conversation, 6) == conversation.token_ids
 
 
+def test_wrong_replies_are_refused_before_the_model_reads(tokenizer, refused):
+    conversation = started(tokenizer)
+    with refused(TypeError, "a text must be a str; got int"):
+        conversation.reply(3, print)
+    with refused(TypeError, "write must be a function; got NoneType"):
+        conversation.reply("a", None)
+    assert conversation.model.read == []
+
+
 def test_wrong_options_are_refused(tokenizer, refused):
     with refused(ValueError, "max_new_tokens must be at least 1"):
         started(tokenizer, max_new_tokens=0)

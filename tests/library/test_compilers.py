@@ -9,15 +9,24 @@ from torch.func import functional_call, grad, vmap
 
 from attention_lib.attention import SelfAttention
 from attention_lib.block import FeedForward, TinyBlock
+from attention_lib.cross_attention import (
+    TinyTranslator,
+    TranslatorConfig,
+    translate,
+)
+from attention_lib.export import DynamicCacheStep, StaticCacheStep
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import padding_mask
 from attention_lib.mha_variants import MHA_VARIANTS, make_mha
+from attention_lib.pretrained import load_pretrained, save_pretrained
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
+from attention_lib.serving import Server
 from attention_lib.tiny_llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.tiny_lm import ModelConfig, TinyLM
-from tests.tensors import global_seed
+from tests.library.tiny_tokenizers import MODEL_FIELDS, tiny_decoder
+from tests.tensors import assert_same, global_seed
 
 # jaxtyping's checks are no part of what users compile.
 pytestmark = [
@@ -167,3 +176,45 @@ def test_layer_runs_under_autocast(name):
     torch.testing.assert_close(result.float(), wanted, rtol=0.05, atol=0.05)
     result.float().sum().backward()
     assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.fixture
+def both():
+    """A model, and the same model compiled."""
+    model = TinyLM(ModelConfig(*SIZES)).eval()
+    torch.compiler.reset()
+    return model, torch.compile(model, backend="eager")
+
+
+def test_compiled_model_is_served_as_the_plain_one(both):
+    texts = []
+    for model in both:
+        server = Server(model, num_pages=8, page_len=4, max_batch=2)
+        texts.append(server.submit([1, 2], max_new_tokens=4))
+        server.run()
+    assert texts[0].tokens == texts[1].tokens
+
+
+@pytest.mark.parametrize(
+    ("step", "sizes"),
+    [(DynamicCacheStep, (2, 3, 1)), (P(StaticCacheStep, max_len=8), (2, 3))],
+)
+def test_compiled_model_is_exported_as_the_plain_one(both, step, sizes):
+    plain, fast = (step(model) for model in both)
+    args = plain.example(*sizes)
+    program = export(fast, fast.example(*sizes)).module()
+    torch.testing.assert_close(program(*args), plain(*args))
+
+
+def test_compiled_translator_translates_as_the_plain_one():
+    model = TinyTranslator(TranslatorConfig(*SIZES)).eval()
+    ids, options = inputs("LM"), dict(start=1, stop=2, max_new_tokens=3)
+    fast = torch.compile(model, backend="eager")
+    assert translate(fast, ids, **options).equal(translate(model, ids, **options))
+
+
+def test_compiled_decoder_is_saved_as_the_plain_one(tmp_path):
+    model = tiny_decoder()
+    save_pretrained(tmp_path, torch.compile(model, backend="eager"), MODEL_FIELDS)
+    found = load_pretrained(tmp_path).state_dict()
+    assert_same(found, model.state_dict())

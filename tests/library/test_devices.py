@@ -176,7 +176,9 @@ MODULES = {
         lambda: al.AttentionOnlyLM(al.ModelConfig(WORDS, 9, WIDTH, HEADS, 2)),
         lambda: al.TinyLlama(llama_config(tie_weights=True)),
         decoder,
-        lambda: decoder(norm="layer", mlp="plain", learned_positions=True),
+        lambda: decoder(
+            norm="layer", mlp="plain", activation="gelu", learned_positions=True
+        ),
         lambda: decoder(norm_outputs=True, logits_softcap=9.0, tie_weights=True),
     ],
     both_texts: [translator, lambda: translator(num_encoder_layers=0)],

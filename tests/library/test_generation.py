@@ -198,6 +198,27 @@ def test_generate_goes_on_after_a_cache(lengths):
         assert generate(model, rest, max_new_tokens=3, cache=cache).equal(found)
 
 
+def test_generate_refuses_a_cache_it_could_not_crop_before_it_reads(refused):
+    class Uncropped(LayerCache):
+        crop = property()
+
+    model, tokens = tiny(), []
+    cache = KVCache(
+        [Uncropped(3, *each.keys.shape[1:]) for each in model.new_cache(3).layers]
+    )
+    with refused(TypeError, "cache must have layers with a crop"):
+        generate(
+            model,
+            beginnings(3, 5),
+            max_new_tokens=3,
+            lengths=LENGTHS,
+            cache=cache,
+            on_token=tokens.append,
+        )
+    assert tokens == []
+    assert cache.length == 0
+
+
 def windowed(kind):
     """Models whose layers see a part of the text, with large random weights."""
     with torch.random.fork_rng(devices=[]):

@@ -216,6 +216,16 @@ def test_rebuilt_layer_that_sees_both_sides_or_a_memory_equals_it(
     torch.testing.assert_close(found[1:], wanted[1:], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["BERT", "BART", "T5"])
+def test_rebuilt_layer_that_sees_both_sides_refuses_a_cache(name, refused):
+    layer, _, width = either_way(name, 3, 4)
+    ours, x = from_transformers(layer), torch.randn(BATCH, 2, width)
+    cache = ours.new_cache(BATCH, 4)
+    with refused(ValueError, "cache must be None: this layer attends to later tokens"):
+        ours(x, cache=cache)
+    assert cache.length == 0
+
+
 def test_rebuild_keeps_type_and_device():
     layer, *_ = published("Qwen3", 0, {}, SIZES["grouped"])
     ours = from_transformers(layer.to(torch.bfloat16))

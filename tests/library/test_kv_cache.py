@@ -411,3 +411,54 @@ def test_block_may_be_skipped_and_layers_come_in_any_iterable():
     model.blocks[1].forward = lambda x, *given, **named: x
     found = [model(part, cache=cache) for part in words().split([LENGTH - 1, 1], dim=1)]
     assert_close(torch.cat(found, dim=1), model(words()))
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "TinyLlama"])
+@torch.no_grad()
+def test_padding_in_a_cache_is_refused_until_it_is_hidden_or_gone(name, refused):
+    model, ids = drawn(SUBJECTS[name][0]), words()
+    lengths = torch.tensor([LENGTH - 1] + [2] * (BATCH - 1))
+    cache = model.new_cache(BATCH, LENGTH)
+    model(ids[:, :-1], lengths.clamp(max=LENGTH - 1), cache=cache)
+    for held in (cache, cache.repeat(1)):
+        with refused(ValueError, "the cache holds padding after token 2 of a text"):
+            model(ids[:, -1:], cache=held)
+        assert held.length == LENGTH - 1
+    mask = (torch.arange(LENGTH) < 2) | (torch.arange(LENGTH) == LENGTH - 1)
+    found = model(ids[:, -1:], mask=mask, positions=torch.tensor([2]), cache=cache)
+    short = torch.cat([ids[:, :2], ids[:, -1:]], dim=1)
+    assert_close(found[1:], model(short)[1:, -1:])
+    cache.crop(3)
+    with refused(ValueError, "the cache holds padding after token 2 of a text"):
+        model(ids[:, :1], cache=cache)
+    cache.crop(2)
+    assert_close(model(ids[:, 2:3], cache=cache), model(ids[:, :3])[:, -1:])
+
+
+class Keeping:
+    """A cache of one's own: no positions, and nothing but ``append``."""
+
+    def __init__(self, max_len):
+        self.length, self.max_len, self.held = 0, max_len, []
+
+    def append(self, key, value):
+        self.length += key.shape[-2]
+        self.held.append((key, value))
+        return tuple(torch.cat(parts, dim=-2) for parts in zip(*self.held, strict=True))
+
+
+@torch.no_grad()
+def test_window_counts_columns_in_a_cache_of_ones_own_or_refuses(refused):
+    layer = drawn(lambda: GroupedQueryAttention(D_MODEL, HEADS, 1, window=3))
+    x = numbers(LENGTH)
+    wanted = layer(x)
+    cache, counted = Keeping(LENGTH), torch.arange(LENGTH)
+    parts = zip(x.split(2, dim=1), counted.split(2), strict=True)
+    found = [layer(part, positions=each, cache=cache) for part, each in parts]
+    assert_close(torch.cat(found, dim=1), wanted)
+    for cache in (
+        Keeping(LENGTH),
+        LayerCache(BATCH, 1, LENGTH, D_MODEL // HEADS, dtype=x.dtype),
+    ):
+        with refused(ValueError, "positions must go up by 1 in a layer with a window"):
+            layer(x, positions=counted * 3, cache=cache)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.masks import padding_mask
 from attention_lib.multi_head import (
     MultiHeadAttention,
@@ -157,3 +158,41 @@ def test_copy_weights_refuses_layers_built_otherwise(refused, options):
         with refused(ValueError, "source and target must be built alike; got source"):
             copy_weights(layer(source), other)
         assert_same(other.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"layout": "interleaved"}, {"scale": 2.0}, {"softcap": 5.0}, {"window": 2}],
+    ids=str,
+)
+def test_copy_weights_refuses_layers_that_use_them_otherwise(refused, options):
+    plain = layer(MultiHeadAttention)
+    grouped, other = (
+        GroupedQueryAttention(
+            D_MODEL, HEADS, HEADS, head_dim=HEAD_DIM, d_out=D_OUT, out_bias=True, **each
+        )
+        for each in ({"scale": 1 / HEAD_DIM**0.5}, options)
+    )
+    copy_weights(plain, grouped)  # equal: they compute the same
+    for source, target in [(plain, other), (other, plain), (grouped, other)]:
+        with refused(ValueError, "source and target must be built alike; got source"):
+            copy_weights(source, target)
+
+
+def test_copy_weights_refuses_another_norm_of_the_same_weights(refused):
+    first, other = (
+        GroupedQueryAttention(D_MODEL, HEADS, 1, qk_norm=norm)
+        for norm in ("rms", "rms_plus_one")
+    )
+    with refused(ValueError, "source and target must be built alike"):
+        copy_weights(first, other)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@each_kind
+def test_layer_can_be_traced(kind):
+    made, x = layer(kind).eval(), sequences()
+    traced = torch.jit.trace(made, (x,), check_trace=False)
+    assert_close(traced(2 * x), made(2 * x))

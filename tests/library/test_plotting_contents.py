@@ -48,6 +48,17 @@ def test_contents_of_a_curve():
     assert told["legend"] == ["loss"]
 
 
+def test_several_runs_are_thin_lines_with_one_name():
+    told = drawn(curve([[3, 2, 1], [3, 1, 0]]))
+    assert [line["y"] for line in told["lines"]] == [
+        "3.000 2.000 1.000",
+        "3.000 1.000 0.000",
+    ]
+    assert {line["look"] for line in told["lines"]} == {"#0072b2 -None"}
+    assert {line["width"] for line in told["lines"]} == {"0.8"}
+    assert told["legend"] == ["loss"]
+
+
 def test_contents_of_a_logarithmic_axis_tell_small_numbers_apart():
     told = drawn(curve([1.0, 1e-3, 1e-6], log_y=True))
     assert told["lines"][0]["y"] == "0.000 -3.000 -6.000"

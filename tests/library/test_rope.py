@@ -37,8 +37,13 @@ SCALED = {
         **{"beta_fast": 8, "beta_slow": 2.5, "mscale": 0.7, "mscale_all_dim": 0.4},
     },
     "yarn, long": {"rope_type": "yarn", "factor": 32.0, LENGTH: 4096},
+    "yarn, one bound": {"rope_type": "yarn", **SHORT, "beta_fast": 1, "beta_slow": 1},
     "yarn, a factor": {"rope_type": "yarn", **SHORT, "attention_factor": 1.3},
     "llama3": {"rope_type": "llama3", **SHORT, **LLAMA},
+    "llama3, one bound": {
+        **{"rope_type": "llama3", "factor": 16.0, LENGTH: 8192},
+        **{"low_freq_factor": 1.0, "high_freq_factor": 1.0},  # Llama 4 Scout
+    },
     "llama3, long": {"rope_type": "llama3", "factor": 3.7, LENGTH: 8192, **LLAMA},
 }
 
@@ -281,7 +286,7 @@ ONE_OF = "rope_type, in scaling, must be one of default, linear, dynamic, yarn, 
         ),
         (
             {**SCALED["yarn"], "beta_fast": 0.5},
-            "beta_slow, in scaling, must be below beta_fast; got 1 and 0.5",
+            "beta_slow, in scaling, must not be above beta_fast; got 1 and 0.5",
         ),
         (
             {**SCALED["linear"], "rope_theta": 5e5},

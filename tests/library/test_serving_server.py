@@ -390,7 +390,14 @@ def test_server_refuses_what_does_not_fit_in_words(refused):
     with refused(ValueError, "step_tokens must be at least 4, one for each request"):
         server(step_tokens=3)
     done = submit(ours, [1], 1)
+    shared = seeded(0)
+    ours.submit([1], max_new_tokens=1, generator=shared)
+    for call in (lambda **own: ours.submit([2], max_new_tokens=1, **own),
+                 lambda **own: ours.fork(done, **own)):  # fmt: skip
+        with refused(ValueError, "generator must be a request's own"):
+            call(generator=shared)
     ours.run()
+    ours.submit([2], max_new_tokens=1, generator=shared)  # the other one is done
     ours.cancel(done)  # it is done already
     assert done.state == "done"
     with refused(ValueError, "the request does not wait or run here; it is done"):

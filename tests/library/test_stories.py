@@ -302,8 +302,8 @@ WITHOUT_TORCH = """
 import runpy, sys, types
 sys.modules["attention_lib"] = types.ModuleType("attention_lib")
 validation = types.ModuleType("attention_lib.validation")
-for name in "require_positive", "require_not_negative", "require_instance":
-    setattr(validation, name, lambda *given, **named: None)
+for name in "positive", "not_negative", "instance", "function", "probabilities":
+    setattr(validation, f"require_{name}", lambda *given, **named: None)
 sys.modules["attention_lib.validation"] = validation
 found = runpy.run_path(sys.argv[1])
 texts = "".join(story.text for story in found["make_stories"](20, 0))

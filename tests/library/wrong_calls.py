@@ -12,6 +12,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 import numpy as np
+import tokenizers
 import torch
 from transformers.models.llama.configuration_llama import LlamaConfig as TheirConfig
 from transformers.models.llama.modeling_llama import LlamaAttention
@@ -47,6 +48,15 @@ BPE = al.data.BPETokenizer(["ab"], 258)
 KINDS = al.data.ByteTokenizer(), al.data.CharTokenizer("ab"), BPE
 WINDOWS = al.data.SlidingWindowDataset(range(9), 4, 4)
 
+
+class Answering(torch.nn.Module):
+    """A model of another library: it returns what is given."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.forward = answer
+
+
 # fmt: off
 # What is wrong for every argument of a kind.
 NO_INT = [None, "x", 2.5, True, [1], torch.tensor([1, 2])]
@@ -63,6 +73,10 @@ NO_TEXTS = [None, "x", 3, [], {"a": 1}, {1}, iter([]), [[1, 2], [3, 4]], ["ab", 
             [None] * 4, [text.float() for text in TEXTS], [IDS] * 4, [LENGTHS[0]] * 4,
             [text.numpy() for text in TEXTS], [LENGTHS, LENGTHS.to("meta")] * 2]
 NO_MODEL = [None, "x", TinyLM, {}, lambda token_ids, lengths: LOGITS]
+NO_SCORES = [*NO_MODEL, *map(Answering, [
+    lambda ids: (LOGITS[:, :1], None), lambda ids: {"logits": LOGITS},
+    lambda ids: LOGITS[:, 0], lambda ids: LOGITS[:1], lambda ids: LOGITS[..., None],
+    lambda ids: ids[..., None], lambda ids: LOGITS.numpy()])]
 NO_CONFIG = [None, "x", t.TrainConfig, {"steps": 4}, MODEL.config]
 NO_ROW = [None, "x", 3, 1.5, ["a"], [1.5], [None], [True] * 9, IDS,
           IDS[0].float(), [[1, 2]]]
@@ -91,6 +105,14 @@ WEIGHTS = tempfile.mkdtemp()
 al.pretrained.save_pretrained(WEIGHTS, DECODER, FIELDS)
 GGUF = Path(tempfile.mkdtemp(), "tiny.gguf")
 GGUF.write_bytes(model_bytes())
+FILE, CHECKPOINT = al.pretrained.GGUFFile(GGUF), al.pretrained.GGUFCheckpoint(GGUF)
+FOLDER = al.pretrained.Checkpoint(WEIGHTS)
+OPENED = [(FILE, FILE.tensors), (CHECKPOINT, CHECKPOINT.shapes),
+          (FOLDER, FOLDER.shapes)]
+DYNAMIC = al.export.DynamicCacheStep(MODEL).example(1, 2, 2)
+STATIC = al.export.StaticCacheStep(MODEL, 8).example(1, 2)
+
+TELLER = al.stories.Teller(random.Random(0))
 
 SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
@@ -128,7 +150,8 @@ CALLS = [
      {"model": MODEL, "optimizer": SGD, "token_ids": IDS, "lengths": LENGTHS},
      {"model": NO_MODEL,
       "optimizer": [None, "x", torch.optim.SGD, [ROW],
-                    torch.optim.SGD(PLACELESS.parameters(), lr=0.1)],
+                    torch.optim.SGD(PLACELESS.parameters(), lr=0.1),
+                    torch.optim.LBFGS(MODEL.parameters())],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2, LONG],
       "lengths": [*NO_LENGTHS, LENGTHS + 1, -LENGTHS], "max_grad_norm": NO_RATE}),
     (t.warmup_cosine, {"step": 1, "warmup": 2, "steps": 6},
@@ -173,7 +196,7 @@ CALLS = [
      {"logits": [*NO_FLOATS, LOGITS, ROW[0], ROW[:0], ROW / 0, ROW - math.inf,
                  ROW + math.inf, ROW.to("meta")], **NO_SAMPLING}),
     (al.generation.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
-     {"model": NO_MODEL, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
+     {"model": NO_SCORES, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
       "max_new_tokens": [*NO_SIZE, 7],
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
@@ -182,11 +205,11 @@ CALLS = [
     (al.serving.speculative_generate,
      {"model": MODEL, "draft": al.serving.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
-     {"model": NO_MODEL,
+     {"model": NO_SCORES,
       "draft": [None, 3, lambda *_: 1, lambda *_: [7], lambda *_: "a"],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "max_new_tokens": [*NO_SIZE, 7],
       "draft_len": NO_SIZE, "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
-      "stop": [1.5, True, "a", -1, 7]}),
+      "stop": [1.5, True, "a", -1, 7], "on_pass": [[], 3]}),
     (al.serving.Server, {"model": MODEL, "num_pages": 4, "page_len": 2, "max_batch": 3},
      {"model": NO_MODEL, "num_pages": NO_SIZE, "page_len": NO_SIZE,
       "max_batch": NO_SIZE, "step_tokens": [*NO_SIZE[1:], 2], "draft": [3, "x"],
@@ -204,10 +227,16 @@ CALLS = [
      {"tables": [None, [], 0, [0], [[0]], [[0, 2]], [[-1, 0]], [[0, 1], [1, 0]]],
       "starts": [None, [], 1, [-1], [0.5], [1, 1]],
       "new_tokens": [[], [1], [[]], [[1, 2], [1]]]}),
+    (PAGES.prepare, {"tables": [[0], [1]], "starts": [1, 1], "new_tokens": [[1]] * 2},
+     {"tables": [[[0], [0]], [[1], [1]]]}),
+    (PAGES.prepare, {"tables": [[0], [1]], "starts": [0, 0],
+                     "new_tokens": [[1, 2], [1]]}, {"starts": [[0, 1]]}),
     (PAGES.copy_page, {"source": 0, "target": 1},
      {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
     (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
     (USED.register, {"page": 1, "page_hash": b""}, {"page": [*NO_INT, -1, 2]}),
+    (al.serving.page_hash, {"previous": b"", "token_ids": [1]},
+     {"previous": [None, "", 3]}),
     (released, {"page": 0}, {"page": [*NO_INT, -1, 1, 2]}),
     (al.serving.paged_cache.pages_for, {"length": 3, "page_len": 2},
      {"length": [*NO_INT, -3], "page_len": NO_SIZE}),
@@ -240,6 +269,11 @@ CALLS = [
     (al.stories.make_stories, {"count": 1, "seed": 0},
      {"count": NO_SIZE, "seed": NO_SEED}),
     (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
+    (TELLER.pick, {"words": ["a"]}, {"words": [[], ""]}),
+    (TELLER.choose, {"options": {"a": 0.5, "b": 0.5}},
+     {"options": [None, {}, ["a"], {"a": 1, "b": 1}, {"a": 0.2}, {"a": "x"},
+                  {"a": 1.5, "b": -0.5}]}),
+    (TELLER.tell, {"part": al.stories.tell_story}, {"part": [None, "part", 3]}),
     (al.stories.expected_length_and_entropy,
      {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
 ]
@@ -282,6 +316,10 @@ LATENTS = [al.latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)
            for absorb in (False, True)]
 PLAIN = {"vocab_size": 7, "context_len": 8, "d_model": 8, "num_heads": 2,
          "num_kv_heads": 1, "head_dim": 4, "hidden_dim": 8}
+LATENT_DECODER = PLAIN | {
+    "layers": (al.pretrained.LayerConfig(),),
+    "latent": al.pretrained.decoder_config.LatentConfig(None, 4, 4, 4, 4),
+}
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
@@ -332,6 +370,8 @@ def deep(layers):
 
 NO_MODEL_CACHE = [*NO_CACHE[:5], MHA.new_cache(2, 4), deep(2).new_cache(2), MODEL,
                   deep(1).double().new_cache(2), deep(1).to("meta").new_cache(2)]
+FUSED = TinyLM(ModelConfig(7, 8, 4, 2, 1, mha="sdpa")).eval()
+INLINED = al.decode_step.make_decode_step(FUSED, FUSED.new_cache(2))
 STEP = al.decode_step.make_decode_step(MODEL, MODEL.new_cache(2))
 
 
@@ -372,7 +412,8 @@ CALLS += [
       "beta": KEY[:, 0]},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
       "value": NO_VALUE, "form": NO_CHOICE, "chunk_len": NO_SIZE,
-      "log_decay": [*no_like(KEY[:, 0]), KEY], "beta": [*no_like(KEY[:, 0]), KEY]}),
+      "log_decay": [*no_like(KEY[:, 0]), KEY, KEY[:, 0] + 0.9],
+      "beta": [*no_like(KEY[:, 0]), KEY, KEY[:, 0] + 3, KEY[:, 0] - 1]}),
     (al.sparse_attention.sink_window_mask,
      {"query_len": 3, "window": 2, "num_sinks": 1, "key_len": 4},
      {"query_len": NO_SIZE, "window": NO_SIZE, "num_sinks": [*NO_INT, -1],
@@ -398,6 +439,7 @@ CALLS += [
     (al.decode_step.make_decode_step, {"model": MODEL, "cache": MODEL.new_cache(2)},
      {"cache": [None, *NO_MODEL_CACHE[:8]]}),
     (STEP, {"token_ids": IDS[:, :1]}, {"token_ids": [*NO_IDS, IDS[:, :1] + 6]}),
+    (INLINED, {"token_ids": IDS[:, :1]}, {"token_ids": [IDS]}),
     (TRANSLATOR.decode, {"target": IDS, "memories": [torch.zeros(2, 3, 4)]},
      {"memories": [None, 3, [], [None], [torch.zeros(1, 3, 4)]],
       "memory_mask": ["x", IDS, torch.ones(2, 4) > 0], "cache": NO_MODEL_CACHE[:7]}),
@@ -443,14 +485,15 @@ CALLS += [
       "positions": [LENGTHS - 9, IDS + 2, LENGTHS, IDS[:, :2], IDS.float(), IDS > 0,
                     [0, 1, 2]]}),
     (al.rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
-     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
+     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j,
+                    LENGTHS.half(), LENGTHS.bfloat16()],
       "head_dim": [*NO_SIZE, 3], "base": [*NO_RATE, 1e-300, 10**400],
       "scaling": NO_SCALING}),
     (al.rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
     (al.rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
      {"x": [None, "x", X.numpy(), X.long(), X[0, 0], X[..., :5]], "layout": NO_CHOICE,
       "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X[0, :1, :3],
-      X.to("meta")]}),
+      X.to("meta"), X[0, :, :3].bfloat16()]}),
     (al.rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
      {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
       "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
@@ -520,6 +563,9 @@ CALLS += [
     (al.pretrained.load_pretrained, {"path": GGUF},
      {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
       "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
+    *((model, {"token_ids": IDS, "lengths": LENGTHS},
+       {"lengths": [*NO_LENGTHS, LENGTHS + 1, LENGTHS - 3]})
+      for model in (MODEL, MODEL.stream, MODEL.attention_weights, DECODER)),
     *((model, {"token_ids": IDS},
        {"positions": ["x", [0, 1, 2], IDS.numpy(), IDS.float(), IDS > 0, LENGTHS,
                       IDS[:, :1], IDS[None], LONG, IDS[0, 0], IDS.to("meta"),
@@ -533,10 +579,27 @@ CALLS += [
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
     (al.pretrained.names.published_names, {"family": "llama", "name": "x"},
      {"family": [None, 3, "bert", "gemma"]}),
+    (al.pretrained.names.published_tensors,
+     {"family": "llama", "weights": {"head.weight": ROW}},
+     {"family": [None, "bert"], "weights": [{"foo.weight": ROW}]}),
+    (al.pretrained.Tokenizer,
+     {"inner": tokenizers.Tokenizer(tokenizers.models.BPE()), "names": {}},
+     {"inner": [None, "x"], "names": [None, "x"]}),
+    *((stored.read, {"name": next(iter(names))}, {"name": ["nope", None]})
+      for stored, names in OPENED),
     (al.pretrained.DecoderConfig, PLAIN | {"layers": (al.pretrained.LayerConfig(),)},
      {"layers": [None, (), (None,), [al.pretrained.LayerConfig()]],
-      "latent": [{}, "x"], "experts_per_token": [*NO_SIZE, 2], **dict.fromkeys(
+      "latent": [{}, "x", al.pretrained.decoder_config.LatentConfig(None, 4, 4, 6, 4)],
+      "num_experts": [*NO_SIZE, 2], "num_kv_heads": [*NO_SIZE, 3],
+      "experts_per_token": [*NO_SIZE, 2], **dict.fromkeys(
           ("learned_positions", "sinks", "qkv_bias", "out_bias"), NO_FLAG)}),
+    (al.pretrained.DecoderConfig, LATENT_DECODER,
+     {"qkv_bias": [True], "qk_norm": ["rms"], "softcap": [1.0], "sinks": [True],
+      "layers": [(al.pretrained.LayerConfig(window=2),)], "head_dim": [2]}),
+    (al.pretrained.decoder_mlp.PlainMLP,
+     {"d_model": 2, "hidden_dim": 3, "activation": "gelu"},
+     {"d_model": NO_SIZE, "hidden_dim": NO_SIZE,
+      "activation": [*NO_CHOICE, "relu", "silu", "gelu_new"]}),
     (al.pretrained.Decoder, {"config": DECODER.config},
      {"config": [None, FIELDS, MODEL.config]}),
     (al.tiny_llama.TinyLlama, {"config": SMALL.config},
@@ -573,6 +636,14 @@ CALLS += [
      {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
      {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
       "max_new_tokens": NO_SIZE}),
+    (al.export.open_onnx, {"path": f"{WEIGHTS}/model.onnx"},
+     {"path": [*NO_PATH, "missing.onnx"]}),
+    (al.export.DynamicCacheStep(MODEL),
+     {"token_ids": DYNAMIC[0], "past": DYNAMIC[1]},
+     {"past": [DYNAMIC[1][:1]]}),
+    (al.export.StaticCacheStep(MODEL, 8),
+     {"token_ids": STATIC[0], "cache_position": STATIC[1], "cache": STATIC[2]},
+     {"cache_position": [None, 3], "cache": [STATIC[2][:1]]}),
     (al.export.DynamicCacheStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
     (al.export.StaticCacheStep, {"model": MODEL, "max_len": 8},
      {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
