@@ -61,10 +61,10 @@ class Layer(RotaryHeads):
         """\
 class Layer(RotaryHeads):
     def angles(self, positions, like):
-        positions = positions.to(torch.bfloat16)
+        positions = positions.to(torch.bfloat16).double()
         return rope_angles(positions, like.shape[-1])
 """,
-        (("positions.to(torch.bfloat16)", "positions.to(torch.float64)"),),
+        (("positions.to(torch.bfloat16).double()", "positions.double()"),),
         "Fine for short texts. Far into a long one, neighbours cannot be "
         "distinguished.",
         ("far positions",),
