@@ -147,8 +147,14 @@ def _call_by_names(
     options = {words[name]: each for name, each in given.items()}
     if start is not None:
         position = torch.arange(start, start + x.shape[1], device=x.device)
-        options["angles"] = rope_angles(position.to(x.dtype), _rotated_width(layer))
+        options["angles"] = _angles(position, x, _rotated_width(layer))
     return _first(layer(*((x, x, x) if three else (x,)), **options))
+
+
+def _angles(positions: Tensor, x: Tensor, width: int) -> Tensor:
+    """Return the angles in the type of x, but in float32 at least."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return rope_angles(positions.to(wide), width)
 
 
 def _rotated_width(layer: Any) -> int:
@@ -227,7 +233,7 @@ def _call_hugging_face(
         width = _number_of(layer, "qk_rope_head_dim") or _number_of(layer, "head_dim")
         width = width or x.shape[-1] // (_number_of(layer, "num_attention_heads") or 1)
         positions = torch.arange(x.shape[1], device=x.device) + given.get("start", 0)
-        angles = rope_angles(positions.to(x.dtype), width)
+        angles = _angles(positions, x, width)
         angles = angles * ("start" in given)  # no position: nothing is rotated
         if type(layer).__name__ != "GptOssAttention":  # which takes half of the width
             angles = torch.cat([angles, angles], dim=-1)
