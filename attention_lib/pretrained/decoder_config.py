@@ -17,6 +17,8 @@ from attention_lib.validation import (
 
 NormKind = Literal["layer", "rms", "rms_plus_one"]
 Mlp = Literal["plain", "gated", "experts"]
+Activation = Literal["silu", "gelu", "gelu_tanh"]
+QkNorm = Literal["rms", "rms_plus_one"]
 Rotation = tuple[float | None, Mapping[str, Any] | None]
 
 
@@ -114,10 +116,10 @@ class DecoderConfig:
     norm_eps: float = 1e-6
     norm_outputs: bool = False
     mlp: Mlp = "gated"
-    activation: str = "silu"
+    activation: Activation = "silu"
     qkv_bias: bool = False
     out_bias: bool = False
-    qk_norm: Literal["rms", "rms_plus_one"] | None = None
+    qk_norm: QkNorm | None = None
     scale: float | None = None
     softcap: float | None = None
     sinks: bool = False
@@ -159,6 +161,9 @@ class DecoderConfig:
         require_flags(**{name: getattr(self, name) for name in names})
         require_choice("norm", self.norm, get_args(NormKind))
         require_choice("mlp", self.mlp, get_args(Mlp))
+        require_choice("activation", self.activation, get_args(Activation))
+        if self.qk_norm is not None:
+            require_choice("qk_norm", self.qk_norm, get_args(QkNorm))
         require_groups(self.num_heads, self.num_kv_heads)
         if self.num_experts > 1 and self.mlp != "experts":
             raise ValueError(
