@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attention_lib.plotting import (
-    show_bars,
-    show_boxes,
-    show_cells,
-    show_curves,
-    show_weights,
-)
+from attention_lib.plotting import show_bars, show_cells, show_curves, show_weights
 from attention_lib.plotting._figure import COLOURS, NAMES
 
 WEIGHTS = np.array([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]])
@@ -26,11 +20,6 @@ FIGURES = {
         [1, 2], {"a": [1e-9, 1]}, xlabel="x", ylabel="y", log_y=True
     ),
     "bars": lambda: show_bars({"a": [1], "b": [2]}, ["p"], xlabel="x", ylabel="y"),
-    "boxes": lambda: show_boxes(
-        {"a": ("a", 0, 0, 1, "kept"), "b": ("b", 0, 3, 1, "weight")},
-        ["a, b"],
-        columns=1,
-    ),
     "cells": lambda: show_cells([{"x": np.array([[10, 21]])}], head_dim=1),
 }
 every = pytest.mark.parametrize("name", FIGURES)
