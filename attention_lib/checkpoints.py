@@ -11,7 +11,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -225,10 +224,7 @@ def _settings(training: Training) -> dict[str, Any]:
         "optimizer": type(training.optimizer).__name__,
         "groups": groups,
     }
-    plain = json.dumps(
-        settings, default=lambda it: int(it) if isinstance(it, np.integer) else str(it)
-    )
-    return json.loads(plain)
+    return json.loads(json.dumps(settings, default=str))
 
 
 def _fields(training: Training, *, defaults: bool = False) -> dict[str, Any]:

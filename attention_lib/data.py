@@ -248,7 +248,7 @@ def make_loader(
         require_token_texts(texts)
     return DataLoader(
         texts,  # type: ignore[arg-type]  # a list has all that a loader needs
-        int(batch_size),
+        batch_size,
         shuffle=seed is not None,
         generator=seeded(seed or 0),  # else it would draw from the global one
         collate_fn=pad_texts,

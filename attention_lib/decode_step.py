@@ -25,7 +25,12 @@ from attention_lib.modules import (
 )
 from attention_lib.rope import apply_rope
 from attention_lib.tiny_lm import TinyLM
-from attention_lib.validation import require_cache, require_instance, require_token_ids
+from attention_lib.validation import (
+    require_cache,
+    require_instance,
+    require_padding,
+    require_token_ids,
+)
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
@@ -69,6 +74,7 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
         require_token_ids(token_ids, max_len=config.context_len - start, like=like)
+        require_padding(cache, start)
         if token_ids.shape[1] != 1:
             shape = tuple(token_ids.shape)
             raise ValueError(f"token_ids must be (batch, 1), one new each; got {shape}")

@@ -25,6 +25,7 @@ from attention_lib.validation import (
     require_flags,
     require_function,
     require_instance,
+    require_padding,
     require_positive,
     require_prompt,
     require_space,
@@ -87,6 +88,7 @@ def generate(
     if cache is not None:
         require_instance("cache", cache, KVCache)
         require_space(cache, token_ids, max_new_tokens, use_cache)
+        require_padding(cache, cache.length)
     start = 0 if cache is None else cache.length
     require_prompt(model, token_ids, max_new_tokens, lengths, start)
     require_stop(model, stop)
@@ -155,8 +157,8 @@ def _padding_in(
         yield
         return
     start = cache.length
-    if given and not all(hasattr(layer, "crop") for layer in cache.layers):
-        raise TypeError("cache must have layers with a crop, for unequal lengths")
+    if given:
+        cache.crop(start)  # nothing yet: refuses layers that could not be cropped
     if not real.is_meta:
         # After a prefix, padding comes between tokens; otherwise before all of them.
         between = int((~real).sum(dim=1).max()) if start else 0

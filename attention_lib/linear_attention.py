@@ -95,7 +95,8 @@ def gated_delta_rule(
         value: what to write.
         log_decay: at most 0; how much of the state is kept, as a logarithm; -inf clears
             it.
-        beta: from 0 to 1; how much of the value stored at the key is replaced.
+        beta: how much of the value stored at the key is replaced, from 0 to 1; above
+            1, up to 2, what was stored changes its sign (Grazzi et al., 2025).
         form: how it is computed; the results are equal up to rounding.
         chunk_len: tokens per chunk, for the form "chunked".
 
@@ -106,7 +107,7 @@ def gated_delta_rule(
     """
     require_sequence(query, key, value, log_decay=log_decay, beta=beta)
     require_range(-math.inf, 0.0, log_decay=log_decay)
-    require_range(0.0, 1.0, beta=beta)
+    require_range(0.0, 2.0, beta=beta)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
     tensors = widened(query, key, value, *columns)
@@ -174,7 +175,7 @@ def delta_chunk(
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
     require_choice("form", form, FORMS)
     require_positive(chunk_len=chunk_len)
-    return {"parallel": length, "chunked": int(chunk_len), "recurrent": 1}[form]
+    return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
 
 
 def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

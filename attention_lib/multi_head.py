@@ -404,12 +404,15 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
 def _options(layer: MultiHeadLayer) -> dict[str, Any]:
     """Return what changes the numbers of a layer besides its weights."""
     scale = getattr(layer, "scale", getattr(layer, "head_dim", 1) ** -0.5)
-    q_norm = getattr(layer, "q_norm", None)
+    norms = [part for part in layer.modules() if hasattr(part, "eps")]
     return {
         "layout": getattr(layer, "layout", "half"),
-        "scale": f"{scale:.6g}",  # 1/√D can be computed in several ways
+        # 1/√D can be computed in several ways.
+        "scale": f"{scale:.6g}" if isinstance(scale, float) else str(scale),
         "softcap": getattr(layer, "softcap", None),
         "window": getattr(layer, "window", None),
         "rope_scale": getattr(layer, "rope_scale", 1.0),
-        "unit_offset": getattr(q_norm, "unit_offset", None),
+        "max_distance": getattr(layer, "max_distance", None),
+        "both_ways": getattr(layer, "both_ways", None),
+        "norms": [(part.eps, getattr(part, "unit_offset", False)) for part in norms],
     }

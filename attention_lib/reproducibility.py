@@ -38,7 +38,7 @@ def seeded(seed: int) -> torch.Generator:
         ValueError: a seed below 0, or of 2⁶³ and more.
     """
     require_not_negative(seed=seed)
-    return torch.Generator(device="cpu").manual_seed(int(seed))
+    return torch.Generator(device="cpu").manual_seed(seed)
 
 
 def choose_device() -> torch.device:
@@ -75,7 +75,7 @@ def make_deterministic(seed: int = 0) -> torch.device:
     # enough until the first product on a GPU.
     cublas = "CUBLAS_WORKSPACE_CONFIG"
     os.environ.setdefault(cublas, RUN_ENVIRONMENT[cublas])
-    torch.manual_seed(int(seed))
+    torch.manual_seed(seed)
     # As torch.use_deterministic_algorithms(True), which would import the compiler,
     # in half of the time of a chapter's first cell. The compiler reads the variable.
     os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")

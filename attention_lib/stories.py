@@ -191,7 +191,7 @@ def make_stories(count: int, seed: int) -> list[Story]:
     """
     require_positive(count=count)
     require_not_negative(seed=seed)
-    rng = random.Random(int(seed))
+    rng = random.Random(seed)
     stories = []
     for _ in range(count):
         teller = Teller(rng)

@@ -179,7 +179,7 @@ class LanguageModel(nn.Module):
         start = require_cache(cache, len(self.blocks))
         max_len, like = self.config.context_len - start, weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=max_len, like=like)
-        require_padding(lengths, token_ids.shape[1], cache, mask)
+        require_padding(cache, start, mask, lengths, token_ids.shape[1])
         if positions is not None:
             require_token_positions(positions, token_ids)
         if self.grows_beyond and lengths is not None and positions is None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from attention_lib.norms import QKNorm
 from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
@@ -18,7 +19,6 @@ from attention_lib.validation import (
 NormKind = Literal["layer", "rms", "rms_plus_one"]
 Mlp = Literal["plain", "gated", "experts"]
 Activation = Literal["silu", "gelu", "gelu_tanh"]
-QkNorm = Literal["rms", "rms_plus_one"]
 Rotation = tuple[float | None, Mapping[str, Any] | None]
 
 
@@ -119,7 +119,7 @@ class DecoderConfig:
     activation: Activation = "silu"
     qkv_bias: bool = False
     out_bias: bool = False
-    qk_norm: QkNorm | None = None
+    qk_norm: QKNorm | None = None
     scale: float | None = None
     softcap: float | None = None
     sinks: bool = False
@@ -163,7 +163,7 @@ class DecoderConfig:
         require_choice("mlp", self.mlp, get_args(Mlp))
         require_choice("activation", self.activation, get_args(Activation))
         if self.qk_norm is not None:
-            require_choice("qk_norm", self.qk_norm, get_args(QkNorm))
+            require_choice("qk_norm", self.qk_norm, get_args(QKNorm))
         require_groups(self.num_heads, self.num_kv_heads)
         if self.num_experts > 1 and self.mlp != "experts":
             raise ValueError(

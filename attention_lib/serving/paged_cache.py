@@ -154,7 +154,7 @@ class PagedCache:
     """
 
     def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
-        require_instance("model", getattr(model, "_orig_mod", model), LanguageModel)
+        require_instance("model", model, LanguageModel)
         require_positive(num_pages=num_pages, page_len=page_len)
         self.page_len, self.num_pages = page_len, num_pages
         rows: Any = model.new_cache(1, num_pages * page_len).layers  # one long text

@@ -5,14 +5,11 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 _is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
-# Of NumPy's numbers the one whose sums and products do not overflow; SymInt is for a
-# compiler that traces a layer.
-INTS = int, np.int64, torch.SymInt
+INTS = int, torch.SymInt  # the second while a compiler traces a layer
 
 
 def require_int(name: str, number: Any) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
 from attention_lib.validation._common import (
@@ -27,7 +26,7 @@ def require_head_indices(model: Any, **indices: Any) -> None:
         if (
             not isinstance(index, Sequence)
             or len(index) != 2
-            or any(type(number) not in (int, np.int64) for number in index)
+            or any(type(number) is not int for number in index)
         ):
             raise TypeError(f"{name} must be (layer, head), two ints; got {index!r}")
         layer, head = index
@@ -115,7 +114,7 @@ def require_periods(periods: Any, length: int, vocab_size: int) -> None:
     if (
         not isinstance(periods, Sequence)
         or len(periods) != 2
-        or any(type(number) not in (int, np.int64) for number in periods)
+        or any(type(number) is not int for number in periods)
     ):
         raise TypeError(f"periods must be two ints; got {periods!r}")
     shortest, longest = periods

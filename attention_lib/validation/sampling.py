@@ -43,7 +43,8 @@ def require_own_generator(generator: Any, requests: Iterable[Any]) -> None:
     taken = [request.sampling["generator"] for request in requests]
     if generator is not None and any(generator is other for other in taken):
         raise ValueError(
-            "generator must be a request's own: draw from another one, `seeded(1)`"
+            "generator must be a request's own; another open request draws from it: "
+            "make a new one, such as `seeded(1)`"
         )
 
 

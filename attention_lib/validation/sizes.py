@@ -26,8 +26,7 @@ def require_positive(**sizes: int) -> None:
 def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
     """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
-    # From there on float64 skips whole numbers.
-    if isinstance(offset, int | np.int64) and offset > 2**52:
+    if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
@@ -125,7 +124,7 @@ def require_path(path: Any) -> Path:
 def require_tensor(name: Any, known: Iterable[str], path: Path) -> None:
     """Check that a file has a tensor of this name."""
     if name not in known:
-        raise ValueError(f"name must be of a tensor in {path.name}; got {name!r}")
+        raise ValueError(f"name must be that of a tensor in {path.name}; got {name!r}")
 
 
 def require_heads(
@@ -145,13 +144,13 @@ def require_heads(
         _require_least("d_out", d_out, 1)
     if head_dim is not None:
         _require_least("head_dim", head_dim, 1)
-        return int(head_dim)
+        return head_dim
     if d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model; got {num_heads} heads for a width of "
             f"{d_model}: choose another number, or give head_dim"
         )
-    return int(d_model // num_heads)
+    return d_model // num_heads
 
 
 def require_groups(num_heads: int, num_kv_heads: int) -> None:
@@ -302,12 +301,12 @@ def require_tables(
         written += pages[start // page_len : needed]
     if twice := [page for page, times in Counter(written).items() if times > 1]:
         raise ValueError(
-            f"tables must not let two texts write one page; got {twice[0]} twice: copy "
+            f"tables must not write one page twice; got {twice[0]}: copy "
             "it with `copy_page`"
         )
     if len(set(map(len, new_tokens))) > 1 and any(starts[1:]):
         raise ValueError(
-            "starts must be 0 but for the first text, where new_tokens differ in "
+            "starts must be 0 for all texts but the first if new_tokens differ in "
             f"length; got {list(starts)}"
         )
 

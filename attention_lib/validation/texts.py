@@ -3,6 +3,7 @@
 Tensors on ``meta`` have no values, so there only shapes and types are checked.
 """
 
+import inspect
 import operator
 import sys
 from collections.abc import Sequence
@@ -122,22 +123,32 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
     require_token_values(token_ids, vocab_size)
 
 
-def require_padding(lengths: Any, longest: int, cache: Any, mask: Any) -> None:
-    """Check lengths where reading them costs nothing, and what a cache holds.
+def require_padding(
+    cache: Any,
+    start: int,
+    mask: Any = None,
+    lengths: Any = None,
+    longest: int = 0,
+) -> None:
+    """Check that padding in a cache is hidden, and lengths, where reading is free.
 
-    A cache notes where padding begins in it.
+    A ``KVCache`` notes where the first padding begins. The note is void if the cache is
+    no longer than that: it was cropped, or the call failed.
     """
     padded_from = getattr(cache, "padded_from", None)
+    if padded_from is not None and padded_from >= start:
+        padded_from = cache.padded_from = None
     if padded_from is not None and mask is None:
         raise ValueError(
             f"the cache holds padding after token {padded_from} of a text: pass a mask "
-            "that hides it, crop the cache, or pad on the left"
+            "that hides it and positions, crop the cache, or pad on the left"
         )
     if lengths is None or torch.compiler.is_compiling() or not _is_readable(lengths):
         return
     _require_real(lengths, longest)
-    if cache is not None and (shortest := int(lengths.min())) < longest:
-        cache.padded_from = cache.length + shortest
+    shortest = int(lengths.min())
+    if shortest < longest and padded_from is None and hasattr(cache, "padded_from"):
+        cache.padded_from = start + shortest
 
 
 def require_range(least: float, most: float, **numbers: Tensor) -> None:
@@ -162,14 +173,16 @@ def is_traced(tensor: Tensor) -> bool:
 
 
 def require_columns(positions: Tensor, start: int) -> None:
-    """Check that columns of a cache serve as positions: one more for each token.
+    """Check, where reading is free, that columns of a cache serve as positions.
 
-    Before the first token of a text, there may be padding. Pages, where no token is
-    counted, put it there.
+    They rise by 1 from token to token. In an empty cache they may also stay or fall:
+    before a text is padding, or a different text. Pages count no tokens, so their
+    ``start`` is negative, and they pad on the left.
     """
+    if torch.compiler.is_compiling() or start < 0 or not _is_readable(positions):
+        return
     steps = positions.diff(dim=-1)
-    right = (steps == 1) | ((steps == 0) & (start == 0))
-    if start >= 0 and not is_traced(right) and not right.all():
+    if not ((steps == 1) | ((steps <= 0) & (start == 0))).all():
         raise ValueError(
             "positions must go up by 1 in a layer with a window whose cache does not "
             "keep them: use a cache of `new_cache` of the same layer"
@@ -216,8 +229,10 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 def require_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Check that an optimizer holds some weight of a model that is not frozen."""
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise TypeError("optimizer must step without a closure; got LBFGS")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        kind = type(optimizer).__name__
+        raise TypeError(f"optimizer must step without a closure; got {kind}")
     own = {id(weight) for weight in model.parameters() if weight.requires_grad}
     groups = optimizer.param_groups
     if own and own.isdisjoint(id(p) for group in groups for p in group["params"]):

@@ -206,7 +206,7 @@ def test_generate_refuses_a_cache_it_could_not_crop_before_it_reads(refused):
     cache = KVCache(
         [Uncropped(3, *each.keys.shape[1:]) for each in model.new_cache(3).layers]
     )
-    with refused(TypeError, "cache must have layers with a crop"):
+    with refused(TypeError, "a cache of Uncropped has no crop"):
         generate(
             model,
             beginnings(3, 5),

@@ -13,7 +13,9 @@ from torch.testing import assert_close
 
 import benchmarks.published_layers as published
 from attention_lib.cross_attention import CrossBlock
+from attention_lib.decode_step import make_decode_step
 from attention_lib.export.steps import _Growing, _Static
+from attention_lib.generation import generate
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.hf_layers import from_transformers
 from attention_lib.kv_cache import CacheLike, KVCache, LayerCache
@@ -431,8 +433,40 @@ def test_padding_in_a_cache_is_refused_until_it_is_hidden_or_gone(name, refused)
     cache.crop(3)
     with refused(ValueError, "the cache holds padding after token 2 of a text"):
         model(ids[:, :1], cache=cache)
-    cache.crop(2)
+    for layer in cache.layers:
+        layer.crop(2)
     assert_close(model(ids[:, 2:3], cache=cache), model(ids[:, :3])[:, -1:])
+
+
+@torch.no_grad()
+def test_padding_in_a_cache_is_refused_however_the_text_goes_on(refused):
+    model, ids = drawn(lambda: TinyLM(ModelConfig(VOCAB, 9, 8, 2, 1))), words()
+    cache = model.new_cache(BATCH)
+    lengths = torch.tensor([3] + [2] * (BATCH - 1))
+    model(ids[:, :3], lengths, cache=cache)
+    step, more = make_decode_step(model, cache), {"max_new_tokens": 1, "cache": cache}
+    for call in (
+        lambda: step(ids[:, :1]),
+        lambda: generate(model, ids[:, :2], **more),
+        lambda: generate(model, ids[:, :3], lengths=lengths, **more),
+    ):
+        with refused(ValueError, "the cache holds padding after token 2 of a text"):
+            call()
+    seen = torch.tensor([[True, True, False, True, True]])
+    later = {"mask": seen, "positions": torch.tensor([2, 3])}
+    model(ids[:, :2], lengths.clamp(max=1), cache=cache, **later)
+    cache.crop(4)  # what was between is still there
+    with refused(ValueError, "the cache holds padding after token 2 of a text"):
+        model(ids[:, :1], cache=cache)
+
+
+@torch.no_grad()
+def test_call_that_failed_leaves_no_note_of_padding():
+    model, ids = drawn(lambda: TinyLM(ModelConfig(VOCAB, 9, 8, 2, 1))), words()
+    cache = model.new_cache(BATCH, 3)
+    with pytest.raises(ValueError, match="room"):
+        model(ids, torch.full((BATCH,), 2), cache=cache)
+    assert_close(model(ids[:, :3], cache=cache), model(ids[:, :3]))
 
 
 class Keeping:

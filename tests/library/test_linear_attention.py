@@ -35,6 +35,12 @@ def delta_inputs(length=11):
     return query, F.normalize(key, dim=-1), value, gates[0].log(), gates[1]
 
 
+def signed_inputs(length=11):
+    """Inputs where most of what was stored changes its sign."""
+    *others, beta = delta_inputs(length)
+    return *others, 2 * beta
+
+
 def outcome(function, tensors, **options):
     tensors = [x.clone().requires_grad_() for x in tensors]
     context = function(*tensors, **options)
@@ -53,7 +59,12 @@ def test_linear_attention_by_hand(form):
 @settings(deadline=None, max_examples=30)
 @given(length=st.integers(1, 20), chunk_len=st.integers(1, 21))
 @pytest.mark.parametrize(
-    ("function", "make"), [(linear_attention, inputs), (gated_delta_rule, delta_inputs)]
+    ("function", "make"),
+    [
+        (linear_attention, inputs),
+        (gated_delta_rule, delta_inputs),
+        (gated_delta_rule, signed_inputs),
+    ],
 )
 def test_forms_are_equal_forward_and_backward(function, make, length, chunk_len):
     tensors = make(length)

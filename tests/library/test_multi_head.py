@@ -165,7 +165,7 @@ def test_copy_weights_refuses_layers_built_otherwise(refused, options):
     [{"layout": "interleaved"}, {"scale": 2.0}, {"softcap": 5.0}, {"window": 2}],
     ids=str,
 )
-def test_copy_weights_refuses_layers_that_use_them_otherwise(refused, options):
+def test_copy_weights_refuses_layers_that_use_them_differently(refused, options):
     plain = layer(MultiHeadAttention)
     grouped, other = (
         GroupedQueryAttention(

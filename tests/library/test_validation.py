@@ -12,10 +12,6 @@ import pytest
 import torch
 
 from attention_lib import validation as v
-from attention_lib.data import make_loader
-from attention_lib.linear_attention import gated_delta_rule
-from attention_lib.reproducibility import seeded
-from attention_lib.stories import make_stories
 
 KINDS = {"numpy": np.ndarray, "torch": torch.Tensor}
 NAN = math.nan
@@ -373,28 +369,3 @@ def test_check_ids_gives_plain_numbers():
 def test_check_heads_gives_the_width_of_one():
     for wanted, *sizes in [(2, 6, 3), (5, 6, 4, 5), (1, 6, 6), (3, 6, 2, None, 9)]:
         assert v.require_heads(*sizes) == wanted
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_ints_of_numpy_are_ints():
-    three = np.int64(3)
-    v.require_positive(size=three)
-    v.require_offset(three)
-    for wrong, error in ((np.int64(-1), ValueError), (np.float64(1), TypeError)):
-        with pytest.raises(error, match="size"):
-            v.require_positive(size=wrong)
-    with pytest.raises(ValueError, match="offset must be at most"):
-        v.require_offset(np.int64(2**53))
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_ints_of_numpy_compute_what_ints_do():
-    two, three = np.int64(2), np.int64(3)
-    assert make_stories(two, three) == make_stories(2, 3)
-    assert seeded(three).initial_seed() == 3
-    loaders = [make_loader([ids(1, 2)] * 4, size, seed=size) for size in (2, two)]
-    assert len(loaders[0]) == len(loaders[1]) == 2
-    x = torch.ones(1, 4, 2)
-    gates = torch.zeros(1, 4), torch.ones(1, 4)
-    found = gated_delta_rule(x, x, x, *gates, chunk_len=three)
-    assert found.equal(gated_delta_rule(x, x, x, *gates, chunk_len=3))

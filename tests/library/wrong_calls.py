@@ -530,6 +530,7 @@ CALLS += [
      {"model": TRANSLATOR, "source": IDS, "source_lengths": LENGTHS, "start": 1,
       "stop": 2, "max_new_tokens": 3},
      {"model": NO_MODEL, "source": NO_IDS, "start": [*NO_INT, -1, 7],
+      "source_lengths": [*NO_LENGTHS, LENGTHS + 9, LENGTHS - 5],
       "stop": [*NO_INT, -1, 7], "max_new_tokens": [*NO_SIZE, 9], "use_cache": NO_FLAG}),
     (al.cross_attention.CrossBlock(6, 3), {"x": X, "memory": X},
      {"memory": [*NO_X, X[:1]], "memory_mask": NO_MASK}),
