@@ -35,7 +35,6 @@ from attention_lib.validation import (
     require_instance,
     require_memory,
     require_not_negative,
-    require_padding,
     require_positive,
     require_prompt,
     require_source,
@@ -233,7 +232,6 @@ class TinyTranslator(nn.Module):
         max_len, width = self.config.context_len - start, self.config.d_model
         like = weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=max_len, like=like)
-        require_padding(None, 0, None, lengths, token_ids.shape[1])
         vectors = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
         try:
             x = self.token_embedding(token_ids)

@@ -3,11 +3,13 @@
 Every function raises a ``TypeError`` for an argument of the wrong kind, type or device,
 and a ``ValueError`` for shapes that do not fit and for numbers out of bounds.
 
-The checks that layers make on each call read shapes, types and devices only, never
-values: they are plain Python, stop neither a compiler nor a GPU, and work on ``meta``.
-Values are checked where data enters, by ``require_token_values``.
+The checks that layers and models make on each call read shapes, types and devices; on
+the CPU also the values of a few short tensors, such as lengths. They are plain Python,
+stop neither a compiler nor a GPU, and work on ``meta``. Other values are checked where
+data enters, by ``require_token_values``.
 """
 
+from attention_lib.validation._common import is_traced
 from attention_lib.validation.arrays import (
     as_floats,
     require_inputs,
@@ -103,7 +105,6 @@ from attention_lib.validation.sizes import (
     require_warmup,
 )
 from attention_lib.validation.texts import (
-    is_traced,
     require_batch,
     require_columns,
     require_draft,

@@ -7,9 +7,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 _is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
 INTS = int, torch.SymInt  # the second while a compiler traces a layer
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Return whether a tensor has no values yet: a tracer or ``vmap`` holds it."""
+    wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
+    return tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor)
+
+
+def is_readable(tensor: Tensor) -> bool:
+    """Return whether reading values costs nothing: on the CPU, and not while traced."""
+    if torch.compiler.is_compiling() or tensor.device.type != "cpu":
+        return False
+    return not is_traced(tensor)
 
 
 def require_int(name: str, number: Any) -> None:

@@ -11,6 +11,7 @@ from attention_lib.modules import is_unmodified, weight_of
 from attention_lib.validation._common import (
     broadcasts,
     is_autocast,
+    is_readable,
     refuse_axes,
     require_between,
     require_floats,
@@ -410,6 +411,8 @@ def require_token_ids(
 ) -> None:
     """Check that ids are (B, T) and fit the context; read none of their values.
 
+    Those of lengths are read where that costs nothing.
+
     Args:
         token_ids: the argument.
         lengths: how many tokens of each text are real, if given.
@@ -437,6 +440,17 @@ def require_token_ids(
         raise ValueError(
             f"lengths must hold one number per text; got {received} for "
             f"{token_ids.shape[0]} texts"
+        )
+    if is_readable(lengths):
+        require_real(lengths, token_ids.shape[1])
+
+
+def require_real(lengths: Tensor, longest: int) -> None:
+    """Check that lengths are those of texts in a batch with that many columns."""
+    if lengths.min() < 0 or lengths.max() > longest:
+        raise ValueError(
+            f"lengths must be between 0 and {longest}, the length of the batch; "
+            f"got {lengths.tolist()}"
         )
 
 

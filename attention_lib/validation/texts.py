@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from attention_lib.validation._common import (
+    is_readable,
     require_between,
     require_same_device,
     require_whole,
 )
-from attention_lib.validation.layers import require_token_ids
+from attention_lib.validation.layers import require_real, require_token_ids
 from attention_lib.validation.sizes import require_instance, require_positive
 
 
@@ -111,16 +111,13 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
     That is the case on the CPU: on a GPU, reading would mean waiting. Nor can they be
     read while a graph is traced or a call is vectorised. Padding is not checked.
     """
-    if torch.compiler.is_compiling():
-        return
     given = [token_ids] if lengths is None else [token_ids, lengths]
-    if not all(_is_readable(tensor) for tensor in given):
+    if not all(is_readable(tensor) for tensor in given):
         return
-    length, vocab_size = token_ids.shape[1], logits.shape[-1]
     if lengths is not None:
-        _require_real(lengths, length)
-        token_ids = token_ids[torch.arange(length) < lengths[:, None]]
-    require_token_values(token_ids, vocab_size)
+        require_real(lengths, token_ids.shape[1])
+        token_ids = token_ids[torch.arange(token_ids.shape[1]) < lengths[:, None]]
+    require_token_values(token_ids, logits.shape[-1])
 
 
 def require_padding(
@@ -130,7 +127,7 @@ def require_padding(
     lengths: Any = None,
     longest: int = 0,
 ) -> None:
-    """Check that padding in a cache is hidden, and lengths, where reading is free.
+    """Check that padding in a cache is hidden; note where new padding begins.
 
     A ``KVCache`` notes where the first padding begins. The note is void if the cache is
     no longer than that: it was cropped, or the call failed.
@@ -143,33 +140,21 @@ def require_padding(
             f"the cache holds padding after token {padded_from} of a text: pass a mask "
             "that hides it and positions, crop the cache, or pad on the left"
         )
-    if lengths is None or torch.compiler.is_compiling() or not _is_readable(lengths):
+    if lengths is None or padded_from is not None or not is_readable(lengths):
         return
-    _require_real(lengths, longest)
-    shortest = int(lengths.min())
-    if shortest < longest and padded_from is None and hasattr(cache, "padded_from"):
+    if (shortest := int(lengths.min())) < longest and hasattr(cache, "padded_from"):
         cache.padded_from = start + shortest
 
 
 def require_range(least: float, most: float, **numbers: Tensor) -> None:
     """Check the values of tensors where reading them costs nothing; nan passes."""
     for name, tensor in numbers.items():
-        if torch.compiler.is_compiling() or not _is_readable(tensor):
+        if not is_readable(tensor):
             continue
         low, high = (end.item() for end in tensor.detach().aminmax())
         if low < least or high > most:
             found = f"{low:.3g} to {high:.3g}"
             raise ValueError(f"{name} must be from {least:g} to {most:g}; got {found}")
-
-
-def _is_readable(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not is_traced(tensor)
-
-
-def is_traced(tensor: Tensor) -> bool:
-    """Return whether a tensor has no values yet: a tracer or ``vmap`` holds it."""
-    wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
-    return tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor)
 
 
 def require_columns(positions: Tensor, start: int) -> None:
@@ -179,21 +164,13 @@ def require_columns(positions: Tensor, start: int) -> None:
     before a text is padding, or a different text. Pages count no tokens, so their
     ``start`` is negative, and they pad on the left.
     """
-    if torch.compiler.is_compiling() or start < 0 or not _is_readable(positions):
+    if start < 0 or not is_readable(positions):
         return
     steps = positions.diff(dim=-1)
     if not ((steps == 1) | ((steps <= 0) & (start == 0))).all():
         raise ValueError(
             "positions must go up by 1 in a layer with a window whose cache does not "
             "keep them: use a cache of `new_cache` of the same layer"
-        )
-
-
-def _require_real(lengths: Tensor, longest: int) -> None:
-    if lengths.min() < 0 or lengths.max() > longest:
-        raise ValueError(
-            f"lengths must be between 0 and {longest}, the length of the batch; "
-            f"got {lengths.tolist()}"
         )
 
 
@@ -220,7 +197,7 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
     longest = token_ids.shape[1]
     require_fits(model, token_ids, longest)
     if lengths is not None and not lengths.is_meta:
-        _require_real(lengths, longest)
+        require_real(lengths, longest)
         longest = int(lengths.max())
     if longest < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")

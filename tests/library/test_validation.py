@@ -93,7 +93,7 @@ ACCEPTED = [
     (v.require_scores, np.array([[0.0, -math.inf]]), 1, 1.0),
     (v.require_tokens, floats(2, 5, 4), *PART),
     (v.require_dropout, 0.0), (v.require_dropout, 0.99),
-    (v.require_token_ids, whole(2, 3), whole(2) + 9),
+    (v.require_token_ids, whole(2, 3), whole(2) + 3),
     (v.require_token_ids, whole(2, 3, device="meta"), whole(2, device="meta")),
     (v.require_token_ids, whole(2, 3, dtype=torch.int32)),
     (v.require_token_values, torch.tensor([[0, 6, 3], [1, 2, 0]]), 7),
@@ -144,6 +144,8 @@ VALUES = [
     *((f"lengths must hold one number per text; got {came} for 2 texts",
        v.require_token_ids, whole(2, 3), whole(*shape))
       for came, shape in [(1, (1,)), (3, (3,)), ((2, 1), (2, 1))]),
+    *((f"lengths must be between 0 and 3, the length of the batch; got [{n}, {n}]",
+       v.require_token_ids, whole(2, 3), whole(2) + n) for n in (4, -1)),
     *((f"logits must be (batch, length, vocabulary) for token_ids (2, 3); got {shape}",
        v.require_logits, floats(*shape), whole(2, 3))
       for shape in ((2, 2, 7), (3, 3, 7), (2, 7), (1, 2, 3, 7))),
