@@ -12,7 +12,6 @@ globalThis.bookFinding = (() => {
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
   const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
-  const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
   const LONGER = 0.1; // a word's longer forms, where the book has the word
   const SHORT = 3; // letters of a word that may go on
@@ -187,7 +186,7 @@ globalThis.bookFinding = (() => {
       for (const [nth, [anchor, number, said, see]] of found.entries()) {
         const title = said || nameOf(anchor), id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
         const part = MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1;
-        const weight = WEIGHTS[group] * part * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        const weight = WEIGHTS[group] * part * (!group && LISTS.test(page) ? 0.6 : 1);
         // In Chinese an entry of the glossary has its English name, too.
         const names = [title, ...(group === 2 ? title.match(/[ -~]+|[^ -~]+/g) : [])];
         // Of a name in code the parts say less than the name.
@@ -318,7 +317,7 @@ globalThis.bookFinding = (() => {
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length + things.length)) * place.weight;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length + things.length) / 2) * place.weight;
     }
     const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });
