@@ -115,6 +115,8 @@ class Conversation:
     ) -> None:
         require_instance("model", model, LanguageModel)
         require_instance("tokenizer", tokenizer, Tokenizer)
+        if system is not None:
+            require_text(system)
         require_positive(max_new_tokens=max_new_tokens)
         require_sampling(temperature, None, top_p)
         self.model, self.tokenizer, self.system = model, tokenizer, system

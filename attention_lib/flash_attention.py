@@ -6,17 +6,18 @@ True means "may attend", and an empty row gets zeros.
 """
 
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     require_flags,
     require_inputs,
+    require_piece,
     require_tile,
     require_value,
 )
@@ -54,7 +55,12 @@ class OnlineSoftmax:
         Args:
             scores: scaled; -inf where a query may not attend.
             value: one row for each column of the scores.
+
+        Raises:
+            TypeError: scores or values that are not floats.
+            ValueError: shapes that do not fit the result.
         """
+        require_piece(scores, value, self.context)
         largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
         # For a row that has seen nothing, -inf - -inf would be NaN.
         level = largest.where(largest > -torch.inf, 0)
@@ -90,7 +96,8 @@ def flash_attention(
     Equal to ``scaled_dot_product_attention`` up to rounding. The backward pass keeps
     the inputs, the result and one number per query: that grows with Q + K, not with
     Q · K. A mask is kept as it was given. Use leading axes instead of ``torch.vmap``,
-    which is refused, like the other transforms of ``torch.func``.
+    which is refused, like the other transforms of ``torch.func`` and second
+    derivatives.
 
     Args:
         query: what each row looks for.
@@ -244,6 +251,21 @@ def flash_backward(
     return grads
 
 
+def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse a second derivative, of which PyTorch's own decorator lets parts be 0."""
+
+    @wraps(backward)
+    def checked(ctx: Any, *grads: Tensor) -> Any:
+        if torch.is_grad_enabled():  # by create_graph=True
+            raise NotImplementedError(
+                "attention in tiles has no second derivative: use "
+                "scaled_dot_product_attention"
+            )
+        return backward(ctx, *grads)
+
+    return checked
+
+
 class _Flash(torch.autograd.Function):
     """Connect the two passes for autograd; sums are in float32 at least."""
 
@@ -265,7 +287,7 @@ class _Flash(torch.autograd.Function):
         return context, log_sum
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
         query, key, value, context, log_sum, grad = widened(
             *ctx.saved_tensors, grad_context

@@ -177,14 +177,14 @@ class GroupedQueryAttention(MultiHeadLayer):
             positions: the position of each token of x in its own text, (T,) or (B, T),
                 which only a window needs; counted on from the cache when left out.
         """
+        require_layout(x, "batch", "length", "width")
+        if positions is not None:
+            require_token_positions(positions, x)
         if self.window is None:
             return super().forward(
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
         mask = add_head_axis(mask)
-        require_layout(x, "batch", "length", "width")
-        if positions is not None:
-            require_token_positions(positions, x)
         require_layer_cache(cache, x, mask, causal, self.num_heads)
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         key_positions, padding = self._key_positions(x, positions, cache)

@@ -155,7 +155,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, or latents instead of keys and values."""
-        require_alone(memory, angles, cache)
+        require_alone(memory, angles=angles, cache=cache)
         source = require_source(x, memory, self.kv_down_proj, self.d_model)
         nope, rope, _ = self.widths
         query, rotated = split_heads(self.q_proj(x), self.num_heads).split(

@@ -161,7 +161,7 @@ class MultiHeadLayer(nn.Module):
                 the tokens that are new, and K is the number of all so far.
         """
         mask = add_head_axis(mask)
-        require_alone(memory, None, cache)
+        require_alone(memory, cache=cache)
         require_layer_cache(cache, x, mask, causal, self.num_heads)
         empty = cache is None or getattr(cache, "is_empty", False)
         square = memory is None and empty
@@ -220,7 +220,7 @@ class MultiHeadLayer(nn.Module):
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries of x, and keys and values of all tokens to attend to."""
-        require_alone(memory, angles, cache)
+        require_alone(memory, angles=angles, cache=cache)
         query, key, value = self._project(x, memory)
         if angles is not None:
             query, key = self._rotate(query, angles), self._rotate(key, angles)

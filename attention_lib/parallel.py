@@ -12,9 +12,13 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from attention_lib.flash_attention import OnlineSoftmax, TilePlan, flash_backward
+from attention_lib.flash_attention import (
+    OnlineSoftmax,
+    TilePlan,
+    first_derivative_only,
+    flash_backward,
+)
 from attention_lib.masks import causal_mask
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
@@ -311,7 +315,7 @@ class _RingAttention(torch.autograd.Function):
         return context.to(query.dtype)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         query, key, value, context, log_sum = ctx.saved_tensors
         ring, wide, widths = ctx.ring, context.dtype, (key.shape[-1], value.shape[-1])

@@ -77,7 +77,7 @@ class LearnedPositions(nn.Module):
 
         Args:
             length: how many.
-            offset: the first position.
+            offset: the first position, if ``positions`` are left out.
             positions: the position of each token, if they are not consecutive.
         """
         require_positive(length=length)

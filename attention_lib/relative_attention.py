@@ -16,6 +16,7 @@ from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention, add_head_axis, merge_heads
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
+    require_alone,
     require_flags,
     require_inputs,
     require_key_count,
@@ -105,7 +106,7 @@ class RelativeAttention(MultiHeadAttention):
         mask = add_head_axis(mask)
         require_layer_cache(cache, x, mask, causal, self.num_heads, key_positions)
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
-        offset = None if memory is not None else _offsets(query, key, key_positions)
+        offset = _offsets(query, key, key_positions, memory)
         weights = self._weights(query, key, mask, causal, offset)
         weights = F.dropout(weights, self.dropout, self.training)
         return self.out_proj(merge_heads(weights @ value))
@@ -122,7 +123,7 @@ class RelativeAttention(MultiHeadAttention):
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each head, before dropout."""
         query, key, _ = self._queries_keys_values(x, memory, angles)
-        offset = None if memory is not None else _offsets(query, key, key_positions)
+        offset = _offsets(query, key, key_positions, memory)
         return self._weights(query, key, mask, causal, offset)
 
     def _weights(
@@ -181,8 +182,15 @@ def _offsets(
     query: Float[Tensor, "... Q D"],
     key: Float[Tensor, "... K D"],
     positions: Num[Tensor, "... K"] | None,
-) -> Num[Tensor, "... Q K"]:
-    """Return the position of each key minus that of each query, the last Q of them."""
+    memory: Tensor | None,
+) -> Num[Tensor, "... Q K"] | None:
+    """Return the position of each key minus that of each query, the last Q of them.
+
+    The tokens of a memory have no position in the text of the queries: None.
+    """
+    if memory is not None:
+        require_alone(memory, key_positions=positions)
+        return None
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)

@@ -156,6 +156,8 @@ def _time_of(
         call()
         _wait()
         runs, passed = runs + 1, clock() - begin
+        if runs == 10_000 and passed <= 0:
+            raise ValueError("clock must advance; it stood still for 10,000 calls")
     return passed / runs
 
 
@@ -211,6 +213,7 @@ def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
 
     Raises:
         TypeError: the first argument is not a function.
+        ValueError: a result without gradients, for which nothing is kept.
     """
     require_function("function", function)
     kept: dict[int, int] = {}
@@ -225,7 +228,13 @@ def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
         given |= {p.untyped_storage().data_ptr() for p in function.parameters()}
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         result = function(*inputs)
-    del result
+    results = result if isinstance(result, tuple) else (result,)
+    if not any(getattr(each, "requires_grad", False) for each in results):
+        raise ValueError(
+            "the function's result has no gradients: call it outside "
+            "`torch.no_grad()`, with an input or a weight that requires them"
+        )
+    del result, results
     return sum(size for start, size in kept.items() if start not in given)
 
 

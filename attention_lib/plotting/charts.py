@@ -17,6 +17,7 @@ from attention_lib.plotting._figure import (
     as_array,
     styled,
 )
+from attention_lib.validation import require_instance
 
 
 @styled
@@ -40,13 +41,18 @@ def show_curves(
         log_y: whether the y axis is logarithmic.
 
     Raises:
-        ValueError: more curves than there are colours, or none.
+        TypeError: curves that are not a mapping.
+        ValueError: more curves than there are colours, or none; a curve without one
+            number for each x; numbers that a logarithmic axis cannot show.
     """
     x = as_array(x)
-    _check_few(curves)
+    arrays = _arrays(curves, x.shape, runs=True)
+    for log, axis in ((log_x, {"x": x}), (log_y, arrays)):
+        if log and (wrong := [name for name, y in axis.items() if (y <= 0).any()]):
+            raise ValueError(f"{wrong[0]} must be above 0 on a logarithmic axis")
     figure, ax = _one_axes()
-    for index, (name, y) in enumerate(curves.items()):
-        runs = np.atleast_2d(as_array(y))
+    for index, (name, y) in enumerate(arrays.items()):
+        runs = np.atleast_2d(y)
         lines = ax.plot(x, runs.T, color=COLOURS[index], ls=DASHES[index])
         lines[0].set_label(name)  # one entry of the legend for all runs
         for line in lines:
@@ -62,7 +68,7 @@ def show_curves(
         # Words: letters of a formula would keep the layout of a different typeface.
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         ax.yaxis.set_minor_formatter(NullFormatter())
-    elif min(float(as_array(y).min()) for y in curves.values()) >= 0:
+    elif min(float(y.min()) for y in arrays.values()) >= 0:
         ax.set_ylim(bottom=0)  # heights can be compared by eye
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y", color=PALE)
@@ -84,18 +90,23 @@ def show_panels(
         ylabel: the y axis in words, with its unit.
 
     Raises:
-        ValueError: more curves in a panel than there are colours, or none; no panel.
+        TypeError: panels, or the curves in one, that are not a mapping.
+        ValueError: more curves in a panel than there are colours, or none; no panel; a
+            curve without one number for each x, or with one below 0.
     """
+    require_instance("panels", panels, Mapping)
+    x = as_array(x)
     if not panels:
         raise ValueError("there must be at least one panel")
     rows = -(-len(panels) // 2)
     figure = BookFigure(figsize=(WIDTH, 0.8 + 1.6 * rows))
     axes = figure.subplots(rows, 2, sharex=True, squeeze=False).flatten()
     for ax, (title, curves) in zip(axes, panels.items(), strict=False):
-        _check_few(curves)
-        for index, (name, y) in enumerate(curves.items()):
+        for index, (name, y) in enumerate(_arrays(curves, x.shape).items()):
+            if (y < 0).any():
+                raise ValueError(f"{name} must not be below 0, where the y axis begins")
             colour, dash = COLOURS[index], DASHES[index]
-            ax.plot(as_array(x), as_array(y), color=colour, ls=dash, label=name)
+            ax.plot(x, y, color=colour, ls=dash, label=name)
         ax.set(title=title)
         ax.set_ylim(bottom=0)
         ax.grid(axis="y", color=PALE)
@@ -123,16 +134,18 @@ def show_bars(
         ylabel: the y axis in words, with its unit.
 
     Raises:
-        ValueError: more groups than there are colours, or none.
+        TypeError: bars that are not a mapping.
+        ValueError: more groups than there are colours, or none; not one height for each
+            label.
     """
-    _check_few(bars)
+    arrays = _arrays(bars, (len(labels),))
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
-    for index, (name, heights) in enumerate(bars.items()):
+    for index, (name, heights) in enumerate(arrays.items()):
         positions = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
         hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(
-            positions, as_array(heights), width, label=name, color=COLOURS[index],
+            positions, heights, width, label=name, color=COLOURS[index],
             hatch=hatch, edgecolor=PAPER,
         )  # fmt: skip
     words = [str(label) for label in labels]
@@ -146,12 +159,25 @@ def show_bars(
     return figure
 
 
-def _check_few(series: Mapping[str, Any]) -> None:
+def _arrays(
+    series: Mapping[str, Any], shape: tuple[int, ...], runs: bool = False
+) -> dict[str, np.ndarray]:
+    """Return named series as arrays of this shape, or with an axis for runs before."""
+    require_instance("series", series, Mapping)
     if not 0 < len(series) <= len(COLOURS):
         raise ValueError(
             f"a figure can distinguish 1 to {len(COLOURS)} series; got {len(series)}: "
             "draw several figures"
         )
+    arrays = {name: as_array(array) for name, array in series.items()}
+    for name, array in arrays.items():
+        got = array.shape[1:] if runs and array.ndim == 2 else array.shape
+        if len(shape) != 1 or got != shape or not array.size > 0:
+            raise ValueError(
+                f"{name} must have one number for each of the {shape} on the x axis; "
+                f"got {array.shape}"
+            )
+    return arrays
 
 
 def _one_axes() -> tuple[BookFigure, Axes]:

@@ -21,6 +21,7 @@ from attention_lib.plotting._figure import (
     styled,
     write_numbers,
 )
+from attention_lib.validation import require_instance
 
 
 @styled
@@ -47,9 +48,16 @@ def show_weights(
         columns: what a column means.
 
     Raises:
-        ValueError: NaN among the weights; words that do not match the axes.
+        ValueError: weights that are NaN, infinite or below 0, as scores may be; words
+            that do not match the axes.
     """
     maps = _panels(weights, title)
+    for name, array in maps.items():
+        if not np.isfinite(array).all() or array.min() < 0:
+            raise ValueError(
+                f"{name or 'weights'} must be finite and at least 0: apply softmax to "
+                "scores first, or draw them with `show_matrices`"
+            )
     top = max(float(array.max()) for array in maps.values())
     keys = queries if keys is None else keys
     figure, axes, cell = _row_of_axes(maps, keys)
@@ -108,9 +116,11 @@ def show_masks(
 
 def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
     named = arrays if isinstance(arrays, Mapping) else {title: arrays}
+    if not named:
+        raise ValueError("there must be at least one map")
     panels = {name: as_array(array) for name, array in named.items()}
     for name, array in panels.items():
-        if array.ndim != 2:
+        if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name or 'a map'} must be (Q, K); got {array.shape}")
         if np.isnan(array).any():
             raise ValueError(
@@ -153,6 +163,8 @@ def _words(
     keys: Sequence[str],
     cell: float,
 ) -> None:
+    for words in (queries, keys):
+        require_instance("the words of an axis", words, Sequence)
     if (len(queries), len(keys)) != array.shape:
         raise ValueError(
             f"{len(queries)} queries and {len(keys)} keys do not name the rows and "

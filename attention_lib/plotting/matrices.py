@@ -17,6 +17,7 @@ from attention_lib.plotting._figure import (
     styled,
     write_numbers,
 )
+from attention_lib.validation import require_choice, require_instance, require_positive
 
 
 @styled
@@ -32,8 +33,26 @@ def show_matrices(
         matrices: from names to (rows, columns) arrays; a vector counts as one row.
         words: from names to the words of the rows and of the columns; optional.
         columns: how many matrices are in one line.
+
+    Raises:
+        TypeError: matrices that are not a mapping; columns that are not an int.
+        ValueError: no matrix, or one with more than two axes; words for an unknown
+            matrix, or not one for each row and column.
     """
+    require_instance("matrices", matrices, Mapping)
+    require_positive(columns=columns, number_of_matrices=len(matrices))
     arrays = {name: np.atleast_2d(as_array(array)) for name, array in matrices.items()}
+    for name, array in arrays.items():
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"{name} must be (rows, columns); got {array.shape}")
+    for name, both in (words or {}).items():
+        require_choice("a name of words", name, arrays)
+        given = tuple(len(each) for each in both)
+        if given != arrays[name].shape and 0 not in given:
+            raise ValueError(
+                f"the words of {name} must be for {arrays[name].shape} rows and "
+                f"columns; got {given}"
+            )
     names = list(arrays)
     lines = [names[i : i + columns] for i in range(0, len(names), columns)]
     cell = min(

@@ -16,6 +16,7 @@ from attention_lib.validation import (
     require_positive,
 )
 
+EXPERTS = "num_experts", "experts_per_token", "expert_limit", "expert_alpha"
 NormKind = Literal["layer", "rms", "rms_plus_one"]
 Mlp = Literal["plain", "gated", "experts"]
 Activation = Literal["silu", "gelu", "gelu_tanh"]
@@ -165,10 +166,14 @@ class DecoderConfig:
         if self.qk_norm is not None:
             require_choice("qk_norm", self.qk_norm, get_args(QKNorm))
         require_groups(self.num_heads, self.num_kv_heads)
-        if self.num_experts > 1 and self.mlp != "experts":
-            raise ValueError(
-                f"num_experts must be 1 without mlp='experts'; got {self.num_experts}"
-            )
+        alone = ("activation",) if self.mlp == "experts" else EXPERTS
+        for name in alone:
+            default, given = getattr(DecoderConfig, name), getattr(self, name)
+            if given != default:
+                raise ValueError(
+                    f"{name} must be {default!r} with mlp={self.mlp!r}, which ignores "
+                    f"it; got {given!r}"
+                )
         if self.latent is not None:
             self._require_no_others(self.latent)
 

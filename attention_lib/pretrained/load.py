@@ -160,6 +160,11 @@ def load_pretrained(
     if not path.exists():
         raise ValueError(f"path must be a folder or a GGUF file; there is no {path}")
     is_gguf = path.suffix == ".gguf" and not path.is_dir()
+    if not is_gguf and path.is_file():
+        raise ValueError(
+            f"path must be a folder or a file that ends in .gguf; got {path.name}: "
+            "pass its folder"
+        )
     checkpoint = GGUFCheckpoint(path) if is_gguf else Checkpoint(path)
     config = read_config(checkpoint.fields)
     family = checkpoint.fields["model_type"]

@@ -14,6 +14,7 @@ from attention_lib.validation import (
     require_flags,
     require_ids,
     require_instance,
+    require_messages,
     require_text,
 )
 
@@ -93,8 +94,10 @@ class Tokenizer:
             messages: each with a ``role``, such as "user", and a ``content``.
 
         Raises:
+            TypeError: messages that are not a list of such mappings.
             ValueError: a model without a template; messages that it refuses.
         """
+        require_messages(messages)
         if self.template is None:
             raise ValueError("the model has no chat template: it only continues texts")
         jinja = ImmutableSandboxedEnvironment(

@@ -265,9 +265,8 @@ class Server:
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         sampling["generator"] = generator  # type: ignore[assignment]
         options = max_new_tokens, stop, sampling, self.page_len
-        request = Request(text, len(text), *options)
-        self.waiting.append(request)
-        return request
+        self.waiting.append(Request(text, len(text), *options))
+        return self.waiting[-1]
 
     def fork(self, request: Request, *, generator: Generator | None = None) -> Request:
         """Return a second request that continues from where the first one is.
@@ -372,6 +371,7 @@ class Server:
 
     def _make_room(self, request: Request, count: int) -> bool:
         """Allocate pages for new tokens; return whether the request still runs."""
+        require_pages(request.read + count, self.page_len, len(self.pool.users))
         more = pages_for(request.read + count, self.page_len) - len(request.pages)
         written = range(request.read // self.page_len, len(request.pages))
         while True:

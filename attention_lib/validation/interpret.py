@@ -13,6 +13,7 @@ from attention_lib.validation._common import (
     require_same_device,
     require_whole,
 )
+from attention_lib.validation.texts import require_range
 
 
 def require_head_indices(model: Any, **indices: Any) -> None:
@@ -89,6 +90,7 @@ def require_head_maps(weights: Any, token_ids: Any = None) -> None:
         )
     if weights.shape[-1] < 2:
         raise ValueError("weights must be of texts of at least 2 tokens")
+    require_range(0.0, 1.01, weights=weights)  # scores would not be; half types round
     if token_ids is None:
         return
     require_compared(token_ids)

@@ -144,12 +144,13 @@ def require_memory(block: Any, x: Any, memory: Any, mask: Any) -> None:
         require_mask(mask, scores, like=x, name="memory_mask")
 
 
-def require_alone(memory: Any, angles: Any, cache: Any) -> None:
-    """Check that a layer with a memory gets neither angles nor a cache."""
-    if memory is not None and (angles is not None or cache is not None):
+def require_alone(memory: Any, **others: Any) -> None:
+    """Check that a layer with a memory gets none of what counts positions."""
+    given = [name for name, other in others.items() if other is not None]
+    if memory is not None and given:
         raise ValueError(
-            "memory goes with neither angles nor a cache: its tokens have no position "
-            "in the text of x"
+            f"memory does not go with {given[0]}: its tokens have no position in the "
+            "text of x"
         )
 
 
@@ -225,7 +226,7 @@ def _is_plain(cache: Any) -> bool:
 def require_key_count(key_positions: Any, key_len: int) -> None:
     """Check that there is one position for each key, (..., K)."""
     require_kind("key_positions", key_positions, Tensor)
-    if key_positions.ndim == 0 or key_positions.shape[-1] != key_len:
+    if key_positions.ndim not in (1, 2) or key_positions.shape[-1] != key_len:
         raise ValueError(
             f"key_positions must have one position for each of {key_len} keys; got "
             f"{tuple(key_positions.shape)}"

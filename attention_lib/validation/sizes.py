@@ -23,14 +23,14 @@ def require_positive(**sizes: int) -> None:
         _require_least(name, size, 1)
 
 
-def require_offset(offset: int, length: int = 1, positions: Any = None) -> None:
+def require_offset(offset: int, length: int = 0, positions: Any = None) -> None:
     """Check the first position of a text, or positions (..., T), one per token."""
     _require_least("offset", offset, 0)
     if type(offset) is int and offset > 2**52:  # float64 soon skips whole numbers
         raise ValueError(f"offset must be at most 2**52; got {offset}")
     if positions is not None:
         require_whole("positions", positions)
-        if positions.ndim and positions.shape[-1] not in (1, length):
+        if positions.ndim == 0 or positions.shape[-1] != length:
             raise ValueError(
                 f"positions must be (..., {length}), one per token; got "
                 f"{tuple(positions.shape)}"

@@ -6,7 +6,7 @@ Tensors on ``meta`` have no values, so there only shapes and types are checked.
 import inspect
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -47,6 +47,26 @@ def require_texts(texts: Any) -> None:
         require_text(text)
     if not any(texts):
         raise ValueError("the text is empty: there is nothing to learn from")
+
+
+def require_messages(messages: Any) -> None:
+    """Check the messages of a chat: each has a role, and a text or None as content.
+
+    Templates that call tools or look at images take other contents: lists.
+    """
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+        raise TypeError(
+            "messages must be a list of mappings with a role and a content; got "
+            f"{type(messages).__name__}"
+        )
+    for number, message in enumerate(messages):
+        require_instance(f"messages[{number}]", message, Mapping)
+        require_instance(f"messages[{number}]['role']", message.get("role"), str)
+        content = message.get("content", "")
+        if not isinstance(content, str | list):
+            raise TypeError(
+                f"messages[{number}]['content'] must be a text; got {content!r}"
+            )
 
 
 def require_token_texts(texts: Any) -> list[Any]:
@@ -335,6 +355,8 @@ def _require_row(name: str, ids: Any) -> None:
 
 
 def _holds_whole_numbers(ids: Any) -> bool:
+    if isinstance(ids, Set | Mapping):
+        return False  # no row: sets have no order, and mappings hold more than ids
     try:
         plain = [operator.index(i) for i in ids if not isinstance(i, bool)]
         return len(plain) == len(ids)

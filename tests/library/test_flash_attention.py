@@ -242,3 +242,11 @@ def test_transforms_of_functions_are_refused_as_documented():
     for transform in (torch.vmap, torch.func.grad, torch.func.jacrev):
         with pytest.raises(RuntimeError, match="functorch transforms"):
             transform(flash_attention)(*tensors)
+
+
+def test_second_derivative_is_refused_instead_of_being_zero():
+    query, key, value = inputs()
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        torch.autograd.functional.hessian(
+            lambda x: (flash_attention(x, key, value) ** 2).sum(), query
+        )

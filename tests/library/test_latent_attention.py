@@ -137,7 +137,7 @@ def test_layer_refuses_widths_and_the_cache_of_the_other_form(refused):
         )
     with refused(ValueError, "the cache holds 2 texts, 3 heads of width 10; got keys"):
         layer(True)(tokens(), cache=layer(False).new_cache(BATCH, LENGTH))
-    with refused(ValueError, "memory goes with neither angles nor a cache"):
+    with refused(ValueError, "memory does not go with angles"):
         layer(False)(tokens(), memory=tokens(), angles=angles())
     with refused(ValueError, "mask (9, 5) does not broadcast to"):
         layer(True)(tokens(), torch.ones(9, 5, dtype=torch.bool))

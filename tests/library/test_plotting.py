@@ -5,6 +5,7 @@ or a curve is in test_plotting_contents.py.
 """
 
 import io
+import re
 
 import matplotlib
 import numpy as np
@@ -261,6 +262,31 @@ def test_charts_refuse_more_series_than_can_be_told_apart(count):
         show_panels([1, 2], {"a": series}, xlabel="x", ylabel="y")
     with pytest.raises(ValueError, match="at least one panel"):
         show_panels([1, 2], {}, xlabel="x", ylabel="y")
+
+
+BOTH = {"xlabel": "x", "ylabel": "y"}
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: show_curves([1, 2], {"a": [1]}, **BOTH), "a must have one number for"),
+        (lambda: show_curves([0, 1], {"a": [1, 2]}, log_x=True, **BOTH), "x must be"),
+        (lambda: show_curves([1], {"a": [-1]}, log_y=True, **BOTH), "a must be above"),
+        (lambda: show_panels([1], {"a": {"b": [-1]}}, **BOTH), "b must not be below 0"),
+        (lambda: show_bars({"a": [1, 2]}, ["x"], **BOTH), "a must have one number for"),
+        (lambda: show_bars({"a": [1]}, ["x", "y"], **BOTH), "a must have one"),
+        (lambda: show_weights([[-1.0]], ["a"]), "weights must be finite"),
+        (lambda: show_weights({}, []), "there must be at least one map"),
+        (lambda: show_matrices({}), "number_of_matrices must be at least 1"),
+        (lambda: show_matrices({"a": np.ones((1, 2, 3))}), "a must be (rows, columns)"),
+        (lambda: show_matrices({"a": [1]}, words={"b": ([], [])}), "a name of words"),
+        (lambda: show_matrices({"a": [1]}, words={"a": ("x", "yz")}), "the words of a"),
+    ],
+)  # fmt: skip
+def test_drawings_refuse_what_they_would_draw_wrongly(draw, words):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        draw()
 
 
 NAMES = {f"a curve with a long name, {i}": [i, 2.0] for i in range(5)}

@@ -376,6 +376,13 @@ def test_guesses_that_are_right_save_steps(model):
     assert ours.counts["guessed"] == ours.counts["accepted"] == 9
 
 
+def test_a_request_that_outgrows_all_pages_does_not_run_for_ever(refused):
+    ours = server(num_pages=4)
+    submit(ours, [1, 2], 11).max_new_tokens = 30
+    with refused(ValueError, "the request needs 5 pages, for 13 tokens at 3 per page"):
+        ours.run()
+
+
 def test_server_refuses_what_does_not_fit_in_words(refused):
     ours = server(num_pages=4)
     with refused(

@@ -219,6 +219,21 @@ def test_chat_equals_the_one_of_transformers(template, messages, tiny):
 
 
 @pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ("hello", "messages must be a list of mappings with a role and a content; got"),
+        ({"role": "user"}, "messages must be a list of mappings with a role and a"),
+        (["hello"], "messages[0] must be a Mapping; got str"),
+        ([{"content": "x"}], "messages[0]['role'] must be a str; got NoneType"),
+        ([{"role": "user", "content": None}], "messages[0]['content'] must be a text"),
+    ],
+)
+def test_chat_refuses_what_are_no_messages(messages, words, tiny, refused):
+    with refused(TypeError, words):
+        Tokenizer(tiny._inner, {}, template=TEMPLATE).chat(messages)
+
+
+@pytest.mark.parametrize(
     ("template", "words"),
     [
         (None, "the model has no chat template"),
