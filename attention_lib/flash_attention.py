@@ -17,7 +17,6 @@ from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     require_flags,
     require_inputs,
-    require_piece,
     require_tile,
     require_value,
 )
@@ -55,12 +54,7 @@ class OnlineSoftmax:
         Args:
             scores: scaled; -inf where a query may not attend.
             value: one row for each column of the scores.
-
-        Raises:
-            TypeError: scores or values that are not floats.
-            ValueError: shapes that do not fit the result.
         """
-        require_piece(scores, value, self.context)
         largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
         # For a row that has seen nothing, -inf - -inf would be NaN.
         level = largest.where(largest > -torch.inf, 0)
@@ -251,17 +245,32 @@ def flash_backward(
     return grads
 
 
+class _OfFirstOrder(torch.autograd.Function):
+    """Pass gradients on, and refuse theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, grads: tuple[Any, ...], *_: Any) -> tuple[Any, ...]:
+        return grads
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(
+            "attention in tiles has no second derivative: use "
+            "scaled_dot_product_attention"
+        )
+
+
 def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Refuse a second derivative, of which PyTorch's own decorator lets parts be 0."""
 
     @wraps(backward)
     def checked(ctx: Any, *grads: Tensor) -> Any:
-        if torch.is_grad_enabled():  # by create_graph=True
-            raise NotImplementedError(
-                "attention in tiles has no second derivative: use "
-                "scaled_dot_product_attention"
-            )
-        return backward(ctx, *grads)
+        with torch.no_grad():
+            found = backward(ctx, *grads)
+        if torch.is_grad_enabled():  # with create_graph=True
+            given = *ctx.saved_tensors, *grads
+            found = _OfFirstOrder.apply(found, *given)  # type: ignore[no-untyped-call]
+        return found
 
     return checked
 

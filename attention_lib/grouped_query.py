@@ -175,10 +175,11 @@ class GroupedQueryAttention(MultiHeadLayer):
             angles: rotate queries and keys.
             cache: of ``new_cache``.
             positions: the position of each token of x in its own text, (T,) or (B, T),
-                which only a window needs; counted on from the cache when left out.
+                which only a window needs, but which are checked in any case; counted
+                on from the cache when left out.
         """
-        require_layout(x, "batch", "length", "width")
         if positions is not None:
+            require_layout(x, "batch", "length", "width")
             require_token_positions(positions, x)
         if self.window is None:
             return super().forward(

@@ -221,6 +221,8 @@ class KVCache:
         """
         for crop in self._all("crop"):
             crop(length)
+        if self.padded_from is not None and length <= self.padded_from:
+            self.padded_from = None
 
     def repeat(self, times: int) -> "KVCache":
         """Return a cache that holds every text ``times`` over, as ``Tensor.repeat``.

@@ -98,7 +98,8 @@ def window_mask_at(
     Raises:
         TypeError: positions that are not whole numbers in a tensor; a number that is
             not an int.
-        ValueError: a window below 1; a negative num_sinks.
+        ValueError: a window below 1; a negative num_sinks; on the CPU, keys that do
+            not end with the positions of the queries.
     """
     require_key_positions(query_positions, key_positions)
     require_positive(window=window)

@@ -405,6 +405,7 @@ def _options(layer: MultiHeadLayer) -> dict[str, Any]:
     """Return what changes the numbers of a layer besides its weights."""
     scale = getattr(layer, "scale", getattr(layer, "head_dim", 1) ** -0.5)
     norms = [part for part in layer.modules() if hasattr(part, "eps")]
+    buckets = getattr(layer, "num_buckets", 0)
     return {
         "layout": getattr(layer, "layout", "half"),
         # 1/√D can be computed in several ways.
@@ -412,7 +413,10 @@ def _options(layer: MultiHeadLayer) -> dict[str, Any]:
         "softcap": getattr(layer, "softcap", None),
         "window": getattr(layer, "window", None),
         "rope_scale": getattr(layer, "rope_scale", 1.0),
-        "max_distance": getattr(layer, "max_distance", None),
-        "both_ways": getattr(layer, "both_ways", None),
-        "norms": [(part.eps, getattr(part, "unit_offset", False)) for part in norms],
+        # Without buckets, nothing depends on the distance.
+        "buckets": buckets and (layer.max_distance, layer.both_ways),
+        "norms": [
+            (f"{part.eps or -1:.6g}", getattr(part, "unit_offset", False))
+            for part in norms
+        ],
     }

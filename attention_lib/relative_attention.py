@@ -194,5 +194,5 @@ def _offsets(
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)
-    require_key_count(positions, key_len)
+    require_key_count(positions, query.shape[0], key_len)
     return positions[..., None, :] - positions[..., key_len - query_len :, None]

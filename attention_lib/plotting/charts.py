@@ -46,7 +46,7 @@ def show_curves(
             number for each x; numbers that a logarithmic axis cannot show.
     """
     x = as_array(x)
-    arrays = _arrays(curves, x.shape, runs=True)
+    arrays = _arrays("curves", curves, x, runs=True)
     for log, axis in ((log_x, {"x": x}), (log_y, arrays)):
         if log and (wrong := [name for name, y in axis.items() if (y <= 0).any()]):
             raise ValueError(f"{wrong[0]} must be above 0 on a logarithmic axis")
@@ -102,7 +102,7 @@ def show_panels(
     figure = BookFigure(figsize=(WIDTH, 0.8 + 1.6 * rows))
     axes = figure.subplots(rows, 2, sharex=True, squeeze=False).flatten()
     for ax, (title, curves) in zip(axes, panels.items(), strict=False):
-        for index, (name, y) in enumerate(_arrays(curves, x.shape).items()):
+        for index, (name, y) in enumerate(_arrays(title, curves, x).items()):
             if (y < 0).any():
                 raise ValueError(f"{name} must not be below 0, where the y axis begins")
             colour, dash = COLOURS[index], DASHES[index]
@@ -138,7 +138,7 @@ def show_bars(
         ValueError: more groups than there are colours, or none; not one height for each
             label.
     """
-    arrays = _arrays(bars, (len(labels),))
+    arrays = _arrays("bars", bars, np.arange(len(labels)))
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(arrays.items()):
@@ -160,10 +160,12 @@ def show_bars(
 
 
 def _arrays(
-    series: Mapping[str, Any], shape: tuple[int, ...], runs: bool = False
+    argument: str, series: Mapping[str, Any], x: np.ndarray, runs: bool = False
 ) -> dict[str, np.ndarray]:
-    """Return named series as arrays of this shape, or with an axis for runs before."""
-    require_instance("series", series, Mapping)
+    """Return named series as arrays as long as x, or with an axis for runs before."""
+    require_instance(argument, series, Mapping)
+    if x.ndim != 1 or not x.size:
+        raise ValueError(f"x must be (N,), with at least one number; got {x.shape}")
     if not 0 < len(series) <= len(COLOURS):
         raise ValueError(
             f"a figure can distinguish 1 to {len(COLOURS)} series; got {len(series)}: "
@@ -172,10 +174,10 @@ def _arrays(
     arrays = {name: as_array(array) for name, array in series.items()}
     for name, array in arrays.items():
         got = array.shape[1:] if runs and array.ndim == 2 else array.shape
-        if len(shape) != 1 or got != shape or not array.size > 0:
+        if got != x.shape:
             raise ValueError(
-                f"{name} must have one number for each of the {shape} on the x axis; "
-                f"got {array.shape}"
+                f"{name} must have one number for each of {len(x)} on the x axis; got "
+                f"{array.shape}"
             )
     return arrays
 

@@ -1,6 +1,6 @@
 """Attention weights and masks as grids of cells: a row is a query, a column a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from attention_lib.plotting._figure import (
     styled,
     write_numbers,
 )
-from attention_lib.validation import require_instance
 
 
 @styled
@@ -59,7 +58,7 @@ def show_weights(
                 "scores first, or draw them with `show_matrices`"
             )
     top = max(float(array.max()) for array in maps.values())
-    keys = queries if keys is None else keys
+    queries, keys = _listed(queries), _listed(queries if keys is None else keys)
     figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
         # Narrow cells, and maps with too many cells to read, have no numbers.
@@ -103,7 +102,7 @@ def show_masks(
     for name, array in maps.items():
         if array.dtype != bool:
             raise TypeError(f"{name or 'the mask'} must be boolean; got {array.dtype}")
-    keys = queries if keys is None else keys
+    queries, keys = _listed(queries), _listed(queries if keys is None else keys)
     figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
         both = ListedColormap([to_rgba(SOFT, 0.15), to_rgba(COLOURS[0])])
@@ -112,6 +111,14 @@ def show_masks(
         ax.set(title=name, xlabel=columns, ylabel=rows)
     _label_first_only(axes)
     return figure
+
+
+def _listed(words: Any) -> list[Any]:
+    """Return the words of an axis as a list."""
+    if not isinstance(words, Iterable) or isinstance(words, Set):
+        kind = type(words).__name__
+        raise TypeError(f"the words of an axis must be in a row; got {kind}")
+    return list(words)
 
 
 def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
@@ -163,8 +170,6 @@ def _words(
     keys: Sequence[str],
     cell: float,
 ) -> None:
-    for words in (queries, keys):
-        require_instance("the words of an axis", words, Sequence)
     if (len(queries), len(keys)) != array.shape:
         raise ValueError(
             f"{len(queries)} queries and {len(keys)} keys do not name the rows and "

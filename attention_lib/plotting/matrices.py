@@ -36,22 +36,23 @@ def show_matrices(
 
     Raises:
         TypeError: matrices that are not a mapping; columns that are not an int.
-        ValueError: no matrix, or one with more than two axes; words for an unknown
-            matrix, or not one for each row and column.
+        ValueError: columns below 1; no matrix, or one with more than two axes; words
+            for an unknown matrix, or not one for each row and column.
     """
     require_instance("matrices", matrices, Mapping)
-    require_positive(columns=columns, number_of_matrices=len(matrices))
+    require_positive(columns=columns)
+    if not matrices:
+        raise ValueError("there must be at least one matrix")
     arrays = {name: np.atleast_2d(as_array(array)) for name, array in matrices.items()}
     for name, array in arrays.items():
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name} must be (rows, columns); got {array.shape}")
     for name, both in (words or {}).items():
         require_choice("a name of words", name, arrays)
-        given = tuple(len(each) for each in both)
-        if given != arrays[name].shape and 0 not in given:
+        given, shape = tuple(map(len, both)), arrays[name].shape
+        if any(n not in (0, size) for n, size in zip(given, shape, strict=True)):
             raise ValueError(
-                f"the words of {name} must be for {arrays[name].shape} rows and "
-                f"columns; got {given}"
+                f"the words of {name} must be for {shape} rows and columns; got {given}"
             )
     names = list(arrays)
     lines = [names[i : i + columns] for i in range(0, len(names), columns)]

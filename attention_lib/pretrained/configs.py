@@ -145,7 +145,7 @@ def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
 
 
 def _gpt_oss(fields: Fields) -> DecoderConfig:
-    for name in ("initial_context_length", "experts_per_token"):
+    for name in ("initial_context_length", "experts_per_token", "hidden_act"):
         fields.left.pop(name, None)  # the model ignores it
     bias = fields.take("attention_bias")
     experts = fields.peek("num_local_experts")

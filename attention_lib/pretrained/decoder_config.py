@@ -16,7 +16,7 @@ from attention_lib.validation import (
     require_positive,
 )
 
-EXPERTS = "num_experts", "experts_per_token", "expert_limit", "expert_alpha"
+EXPERT_OPTIONS = "num_experts", "experts_per_token", "expert_limit", "expert_alpha"
 NormKind = Literal["layer", "rms", "rms_plus_one"]
 Mlp = Literal["plain", "gated", "experts"]
 Activation = Literal["silu", "gelu", "gelu_tanh"]
@@ -166,8 +166,8 @@ class DecoderConfig:
         if self.qk_norm is not None:
             require_choice("qk_norm", self.qk_norm, get_args(QKNorm))
         require_groups(self.num_heads, self.num_kv_heads)
-        alone = ("activation",) if self.mlp == "experts" else EXPERTS
-        for name in alone:
+        ignored = ("activation",) if self.mlp == "experts" else EXPERT_OPTIONS
+        for name in ignored:
             default, given = getattr(DecoderConfig, name), getattr(self, name)
             if given != default:
                 raise ValueError(

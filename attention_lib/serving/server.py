@@ -343,6 +343,7 @@ class Server:
         if not self.waiting or len(self.running) == self.max_batch:
             return False
         request = self.waiting[0]
+        require_pages(len(request.text), self.page_len, len(self.pool.users))
         # At least one token is read, as its scores are needed.
         limit = (len(request.text) - 1) // self.page_len
         hashes = request.page_hashes()[:limit]
@@ -371,7 +372,6 @@ class Server:
 
     def _make_room(self, request: Request, count: int) -> bool:
         """Allocate pages for new tokens; return whether the request still runs."""
-        require_pages(request.read + count, self.page_len, len(self.pool.users))
         more = pages_for(request.read + count, self.page_len) - len(request.pages)
         written = range(request.read // self.page_len, len(request.pages))
         while True:

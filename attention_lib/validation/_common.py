@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 _is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
 INTS = int, torch.SymInt  # the second while a compiler traces a layer
@@ -16,7 +18,8 @@ INTS = int, torch.SymInt  # the second while a compiler traces a layer
 def is_traced(tensor: Tensor) -> bool:
     """Return whether a tensor has no values yet: a tracer or ``vmap`` holds it."""
     wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
-    return tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor)
+    held = isinstance(tensor, FakeTensor) or wrapped(tensor)
+    return tensor.is_meta or held or get_proxy_mode() is not None
 
 
 def is_readable(tensor: Tensor) -> bool:
@@ -30,7 +33,8 @@ def require_int(name: str, number: Any) -> None:
     if isinstance(number, Tensor) and _is_tracing():
         return  # a size
     if isinstance(number, bool) or not isinstance(number, INTS):
-        raise TypeError(f"{name} must be an int; got {number!r}")
+        hint = ": convert it with `int(...)`" * isinstance(number, np.integer)
+        raise TypeError(f"{name} must be an int; got {number!r}{hint}")
 
 
 def require_between(name: str, number: Any, least: int, most: int, words: str) -> None:

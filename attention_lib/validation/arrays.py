@@ -152,8 +152,13 @@ def require_key_positions(query_positions: Any, key_positions: Any) -> None:
     if not (is_readable(query_positions) and is_readable(key_positions)):
         return
     last = key_positions[..., -count:]
-    if last.shape[-1] != count or (last != query_positions).any():
-        raise ValueError("the last key_positions must be the query_positions")
+    own = last.data_ptr() == query_positions.data_ptr()  # as in a layer
+    if last.shape[-1] != count or not (own or (last == query_positions).all()):
+        raise ValueError(
+            "key_positions must end with the query_positions; got "
+            f"{tuple(key_positions.shape)} for {tuple(query_positions.shape)} queries, "
+            "or other numbers"
+        )
 
 
 def require_scores(x: np.ndarray, axis: int, temperature: float) -> None:
@@ -228,20 +233,6 @@ def require_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
                 f"{name} must hold one number per token, {tuple(query.shape[:-1])}; "
                 f"got {tuple(number.shape)}"
             )
-
-
-def require_piece(scores: Any, value: Any, context: Tensor) -> None:
-    """Check scores (..., Q, K) and values (..., K, V) that go into (..., Q, V)."""
-    require_floats("scores", scores)
-    require_floats("value", value)
-    shape, wanted = tuple(scores.shape), tuple(context.shape)
-    if shape[:-1] != wanted[:-1]:
-        raise ValueError(
-            f"scores must be {wanted[:-1]} and one axis for keys; got {shape}"
-        )
-    fitting = *wanted[:-2], shape[-1], wanted[-1]
-    if value.shape[-2:] != fitting[-2:] or not broadcasts(value.shape, fitting):
-        raise ValueError(f"value must be {fitting}; got {tuple(value.shape)}")
 
 
 def require_table(scores: Any) -> None:

@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from attention_lib.validation._common import (
     broadcasts,
+    is_readable,
     require_floats,
     require_kind,
     require_number,
     require_same_device,
     require_whole,
 )
-from attention_lib.validation.texts import require_range
 
 
 def require_head_indices(model: Any, **indices: Any) -> None:
@@ -83,14 +83,18 @@ def require_patch(value: Any, replaced: Tensor) -> Any:
 def require_head_maps(weights: Any, token_ids: Any = None) -> None:
     """Check maps (B, H, T, T), and the texts (B, T) that they belong to."""
     require_floats("weights", weights)
-    if weights.ndim != 4 or weights.shape[-1] != weights.shape[-2]:
-        raise ValueError(
-            f"weights must be (batch, heads, length, length); got "
-            f"{tuple(weights.shape)}"
-        )
+    shape = tuple(weights.shape)
+    if len(shape) != 4 or shape[-1] != shape[-2] or 0 in shape:
+        raise ValueError(f"weights must be (batch, heads, length, length); got {shape}")
     if weights.shape[-1] < 2:
         raise ValueError("weights must be of texts of at least 2 tokens")
-    require_range(0.0, 1.01, weights=weights)  # scores would not be; half types round
+    if is_readable(weights) and not weights.isnan().any():
+        low, high = weights.min(), weights.max()
+        if low < -0.01 or high > 1.01:  # half precision rounds
+            raise ValueError(
+                "weights must be those of a softmax, from 0 to 1 and before dropout "
+                f"(see `.eval()`); got {low:.3g} to {high:.3g}"
+            )
     if token_ids is None:
         return
     require_compared(token_ids)

@@ -146,12 +146,12 @@ def require_memory(block: Any, x: Any, memory: Any, mask: Any) -> None:
 
 def require_alone(memory: Any, **others: Any) -> None:
     """Check that a layer with a memory gets none of what counts positions."""
-    given = [name for name, other in others.items() if other is not None]
-    if memory is not None and given:
-        raise ValueError(
-            f"memory does not go with {given[0]}: its tokens have no position in the "
-            "text of x"
-        )
+    for name, other in others.items():
+        if memory is not None and other is not None:
+            raise ValueError(
+                f"memory does not go with {name}: its tokens have no position in the "
+                "text of x"
+            )
 
 
 def require_cache(cache: Any, num_layers: int) -> int:
@@ -215,7 +215,7 @@ def require_layer_cache(
     if mask is not None:
         require_mask(mask, (x.shape[0], num_heads, x.shape[1], key_len), like=x)
     if key_positions is not None:
-        require_key_count(key_positions, key_len)
+        require_key_count(key_positions, x.shape[0], key_len)
 
 
 def _is_plain(cache: Any) -> bool:
@@ -223,13 +223,14 @@ def _is_plain(cache: Any) -> bool:
     return type(cache).append.__qualname__ == "LayerCache.append"
 
 
-def require_key_count(key_positions: Any, key_len: int) -> None:
-    """Check that there is one position for each key, (..., K)."""
+def require_key_count(key_positions: Any, batch: int, key_len: int) -> None:
+    """Check that there is one position for each key, (K,) or (B, K)."""
     require_kind("key_positions", key_positions, Tensor)
-    if key_positions.ndim not in (1, 2) or key_positions.shape[-1] != key_len:
+    shape = tuple(key_positions.shape)
+    if shape not in ((key_len,), (1, key_len), (batch, key_len)):
         raise ValueError(
             f"key_positions must have one position for each of {key_len} keys; got "
-            f"{tuple(key_positions.shape)}"
+            f"{shape}"
         )
 
 

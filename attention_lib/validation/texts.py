@@ -50,9 +50,10 @@ def require_texts(texts: Any) -> None:
 
 
 def require_messages(messages: Any) -> None:
-    """Check the messages of a chat: each has a role, and a text or None as content.
+    """Check the messages of a chat: each has a role, and a content.
 
-    Templates that call tools or look at images take other contents: lists.
+    That is a text, a list or mapping for a template that takes one, or None beside
+    the calls of a tool.
     """
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise TypeError(
@@ -63,9 +64,11 @@ def require_messages(messages: Any) -> None:
         require_instance(f"messages[{number}]", message, Mapping)
         require_instance(f"messages[{number}]['role']", message.get("role"), str)
         content = message.get("content", "")
-        if not isinstance(content, str | list):
+        calls = content is None and message.get("tool_calls")
+        if not calls and not isinstance(content, str | list | Mapping):
             raise TypeError(
-                f"messages[{number}]['content'] must be a text; got {content!r}"
+                f"messages[{number}]['content'] must be a text, a list or a mapping, "
+                f"or None beside tool_calls; got {content!r}"
             )
 
 
@@ -157,8 +160,9 @@ def require_padding(
         padded_from = cache.padded_from = None
     if padded_from is not None and mask is None:
         raise ValueError(
-            f"the cache holds padding after token {padded_from} of a text: pass a mask "
-            "that hides it and positions, crop the cache, or pad on the left"
+            f"the cache holds padding after token {padded_from} of a text: crop the "
+            "cache, pad on the left, or call the model with positions and a mask that "
+            "hides it"
         )
     if lengths is None or padded_from is not None or not is_readable(lengths):
         return

@@ -250,3 +250,14 @@ def test_second_derivative_is_refused_instead_of_being_zero():
         torch.autograd.functional.hessian(
             lambda x: (flash_attention(x, key, value) ** 2).sum(), query
         )
+
+
+def test_first_derivative_is_right_where_a_graph_of_it_is_kept():
+    query, key, value = inputs()
+    wanted, found = (
+        torch.autograd.grad(
+            attention(query, key, value).sum(), query, create_graph=kept
+        )
+        for attention, kept in ((plain, False), (flash_attention, True))
+    )
+    assert_close(found[0].detach(), wanted[0])

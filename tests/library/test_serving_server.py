@@ -378,9 +378,14 @@ def test_guesses_that_are_right_save_steps(model):
 
 def test_a_request_that_outgrows_all_pages_does_not_run_for_ever(refused):
     ours = server(num_pages=4)
-    submit(ours, [1, 2], 11).max_new_tokens = 30
+    request = submit(ours, [1, 2], 11)
+    request.max_new_tokens = 30
     with refused(ValueError, "the request needs 5 pages, for 13 tokens at 3 per page"):
         ours.run()
+    ours.cancel(request)
+    other = submit(ours, [3], 2)
+    ours.run()
+    assert other.state == "done"
 
 
 def test_server_refuses_what_does_not_fit_in_words(refused):

@@ -218,6 +218,14 @@ def test_chat_equals_the_one_of_transformers(template, messages, tiny):
     assert ours.chat(messages) == wanted
 
 
+def test_chat_takes_the_messages_of_a_call_of_a_tool(tiny):
+    asked = {"role": "assistant", "content": None, "tool_calls": [{"name": "t"}]}
+    told = {"role": "tool", "content": {"celsius": 22}}
+    template = "{% for m in messages %}{{ m.role }};{% endfor %}"
+    chat = Tokenizer(tiny._inner, {}, template=template).chat
+    assert chat([asked, told]) == "assistant;tool;"
+
+
 @pytest.mark.parametrize(
     ("messages", "words"),
     [

@@ -521,10 +521,6 @@ CALLS += [
      {"positions": ["x", [0, 1], LENGTHS[:1], IDS[0, 0], IDS.float(), X]}),
     (al.relative_attention.RelativeAttention(6, 3), {"x": X, "memory": X},
      {"key_positions": [torch.arange(X.shape[1])]}),
-    (al.flash_attention.OnlineSoftmax((2, 3, 5)).add,
-     {"scores": torch.zeros(2, 3, 4), "value": torch.zeros(2, 4, 5)},
-     {"scores": [None, "x", torch.zeros(2, 1, 4), torch.zeros(1, 3, 4), IDS],
-      "value": [None, "x", torch.zeros(2, 1, 5), torch.zeros(2, 4, 1), IDS]}),
     (al.latent_attention.MultiHeadLatentAttention, LATENT,
      dict.fromkeys(["d_model", "num_heads", *WIDTHS], NO_SIZE) |
      {"q_latent_dim": NO_SIZE[1:], "rope_dim": [*NO_SIZE, 3], "absorb": NO_FLAG,
