@@ -1,4 +1,4 @@
-"""Exercises of chapter 11: heads averaged, a step without a copy, a layer built."""
+"""Exercises of chapter 11: heads compared, a step without a copy, a layer built."""
 
 from typing import Any
 
@@ -15,47 +15,66 @@ from attention_lib.course.exercises.exercise import (
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 
-MEAN, STACKED = "heads.mean(dim=1)", "heads.mean(dim=1).flatten(0, 1)"
-check_to_groups = Exercise(
+HEADS = "weight.unflatten(0, (num_heads, -1))"
+SQUARES = "apart.square().sum(dim=(2, 3))"
+HALF = f"{SQUARES} / 2"
+check_merge_changes = Exercise(
     solution="""
-def to_groups(weight, num_heads, num_kv_heads):
-    size = num_heads // num_kv_heads
-    heads = weight.view(num_kv_heads, size, -1, weight.shape[1])
-    return heads.mean(dim=1).flatten(0, 1)
+def merge_changes(weight, num_heads):
+    heads = weight.unflatten(0, (num_heads, -1))  # (H, D, M)
+    apart = heads[:, None] - heads  # (H, H, D, M)
+    return apart.square().sum(dim=(2, 3)) / 2
 """,
     cases=[
-        ((6, 2, 2, 5), ""),
-        ((4, 4, 3, 5), "Right for six heads that become two. For four that stay four:"),
-        ((4, 1, 3, 7), "Right for several groups. For a single one:"),
+        ((4, 2, 12), ""),
+        ((3, 5, 6), "Right for four heads. For three:"),
+        ((1, 4, 3), "Right for several heads. For a single one:"),
     ],
-    inputs=lambda heads, shared, head_dim, width: (
+    inputs=lambda heads, head_dim, width: (
         torch.randn(heads * head_dim, width, generator=seeded(0)),
         heads,
-        shared,
     ),
     slips=[
-        slip("The heads are added: a mean is wanted.", MEAN, "heads.sum(dim=1)"),
-        slip("The first head of each group is taken: where are the others?",
-             MEAN, "heads[:, 0]"),
-        slip("The last head of each group is taken: where are the others?",
-             MEAN, "heads[:, -1]"),
-        slip("Heads far from each other are averaged: neighbours share a KV head.",
-             "num_kv_heads, size,", "size, num_kv_heads,", "dim=1", "dim=0"),
-        slip("Single rows are averaged, not whole heads: a head is head_dim rows.",
-             STACKED, "weight.view(-1, size, weight.shape[1]).mean(dim=1)"),
-        slip("The heads are still separate: put their rows below each other.",
-             STACKED, MEAN),
-        slip("All heads are averaged: each group has a mean of its own.",
-             STACKED,
-             "weight.view(num_heads, -1, "
-             "weight.shape[1]).mean(dim=0).repeat(num_kv_heads, 1)"),
-        slip("Each mean is repeated for its group: one copy is enough.",
-             MEAN, f"{MEAN}.repeat_interleave(size, dim=0)"),
-        slip("This is a median: a mean is wanted.", MEAN, "heads.median(dim=1).values"),
-        slip("The rows inside a head are averaged: average the heads of a group, row "
-             "by row.", MEAN, "heads.mean(dim=2)"),
+        slip("Each head moves by half of the difference only, to the mean.",
+             HALF, SQUARES),
+        slip("That is what one of the two heads changes: both move.",
+             HALF, f"{SQUARES} / 4"),
+        slip("Each head is moved to the other: both move to their mean.",
+             HALF, f"2 * {SQUARES}"),
+        slip("The squares are averaged: their sum is wanted.",
+             HALF, "apart.square().mean(dim=(2, 3)) / 2"),
+        slip("The squares are averaged over the two heads' numbers: their sum is "
+             "wanted.", HALF, "apart.square().mean(dim=(2, 3)) / 4"),
+        slip("This is a root of the sum: the sum itself is wanted.",
+             HALF, f"({HALF}).sqrt()"),
+        slip("This is the distance of two heads: what changes when both move to their "
+             "mean, squared?", HALF, f"{SQUARES}.sqrt()"),
+        slip("The sizes of the changes are added: add their squares.",
+             HALF, "apart.abs().sum(dim=(2, 3))"),
+        slip("Changes of opposite signs cancel: square each before you add.",
+             HALF, "apart.sum(dim=(2, 3)).square() / 2"),
+        slip("The squares are added row by row: one number for each pair of heads is "
+             "wanted.", HALF, "apart.square().sum(dim=3) / 2"),
+        slip("The squares are added column by column: one number for each pair of "
+             "heads is wanted.", HALF, "apart.square().sum(dim=2) / 2"),
+        slip("The rows of the heads are mixed: the first rows are head 0.",
+             HEADS, "weight.unflatten(0, (-1, num_heads)).transpose(0, 1)"),
+        slip("The columns are cut into heads: a head is a block of rows.",
+             HEADS, "weight.T.unflatten(0, (num_heads, -1))"),
+        slip("Each head is compared with the mean of all heads: only two are merged.",
+             HALF, "far[:, None] + far",
+             "    return", "    far = (heads - heads.mean(0)).square().sum(dim=(1, 2))"
+             "\n    return"),
+        slip("The heads are multiplied: how alike they are is not how far each moves.",
+             HALF, "(heads[:, None] * heads).sum(dim=(2, 3))"),
+        slip("Half of the matrix is empty: merging 2 with 0 is merging 0 with 2.",
+             HALF, f"({HALF}).triu()"),
+        slip("Half of the matrix is empty: merging 2 with 0 is merging 0 with 2.",
+             HALF, f"({HALF}).tril()"),
+        slip("The diagonal must be 0: a head merged with itself does not change.",
+             HALF, f"({HALF}).fill_diagonal_(1e9)"),
     ],
-    praise="Each group's mean: the start that Ainslie et al. found best.",
+    praise="The smallest number off the diagonal is the pair that changes least.",
 )  # fmt: skip
 
 REPEATED = "The numbers are right, but keys or values are copied for each query head."

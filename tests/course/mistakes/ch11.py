@@ -6,26 +6,55 @@ import torch.nn.functional as F
 from attention_lib.course.exercises import ch11
 from attention_lib.grouped_query import GroupedQueryAttention
 
-groups, step = ch11.check_to_groups.made, ch11.check_grouped_decode.made
+pairs, step = ch11.check_merge_changes.made, ch11.check_grouped_decode.made
 layer = ch11.check_grouped_query.made
 
 
-def by_loop(weight, heads, shared):
-    head_dim, size = len(weight) // heads, heads // shared
-    own = weight.split(head_dim)
-    return torch.cat(
-        [sum(own[g * size : (g + 1) * size]) / size for g in range(shared)]
-    )
+def by_mean(weight, heads):
+    own = weight.split(len(weight) // heads)
+    found = torch.zeros(heads, heads, dtype=weight.dtype)
+    for i in range(heads):
+        for j in range(heads):
+            mean = (own[i] + own[j]) / 2
+            found[i, j] = ((own[i] - mean) ** 2).sum() + ((own[j] - mean) ** 2).sum()
+    return found
 
 
-def by_matrix(weight, heads, shared):
-    mean = torch.eye(shared).repeat_interleave(heads // shared, 1) * shared / heads
-    return (mean @ weight.view(heads, -1)).view(-1, weight.shape[1])
+def by_half(weight, heads):
+    own, found = weight.reshape(heads, -1), torch.zeros(heads, heads).to(weight)
+    for i in range(heads):
+        for j in range(i):
+            found[i, j] = found[j, i] = 2 * ((own[i] - own[j]) / 2).square().sum()
+    return found
 
 
-def by_unfold(weight, heads, shared):
-    own = weight.view(heads, -1).unfold(0, heads // shared, heads // shared)
-    return own.mean(-1).view(-1, weight.shape[1])
+def by_products(weight, heads):
+    own = weight.view(heads, -1)
+    products = own @ own.T
+    squares = products.diagonal()
+    return (squares[:, None] + squares) / 2 - products
+
+
+def by_distance(weight, heads):
+    own = weight.view(heads, -1)
+    return torch.cdist(own, own).square() / 2
+
+
+def by_rows(weight, heads):
+    own = weight.view(heads, -1)
+    return torch.stack([((own - one) ** 2).sum(1) / 2 for one in own])
+
+
+def by_variance(weight, heads):
+    own = weight.view(heads, -1)
+    both = torch.stack(torch.broadcast_tensors(own[:, None], own))
+    return both.var(0, correction=1).sum(-1)
+
+
+def by_one_pair(weight, heads):
+    found = by_mean(weight, heads)
+    smallest = (found + torch.eye(heads) * 1e9).argmin().item()
+    return divmod(smallest, heads)
 
 
 def by_sdpa(query, key, value):
@@ -111,14 +140,12 @@ def of_library(d_model, num_heads, num_kv_heads):
 
 
 RIGHT = {
-    "to_groups": [
-        by_loop, by_matrix, by_unfold,
-        groups(ch11.MEAN, "(torch.einsum('gndm->gdm', heads) / heads.shape[1])"),
-        groups(ch11.MEAN, "(heads.sum(1) / size)"),
-        groups(ch11.MEAN, "heads.double().mean(1).float()"),
-        groups(ch11.MEAN, "torch.stack([each.mean(0) for each in heads])"),
-        groups(".flatten(0, 1)", ".reshape(-1, weight.shape[-1])"),
-        groups(f"{ch11.MEAN}.flatten(0, 1)", f"torch.cat(list({ch11.MEAN}))"),
+    "merge_changes": [
+        by_mean, by_half, by_products, by_distance, by_rows, by_variance,
+        pairs(ch11.HEADS, "weight.view(num_heads, -1, weight.shape[1])"),
+        pairs(ch11.HALF, "torch.einsum('ijdm,ijdm->ij', apart, apart) / 2"),
+        pairs(ch11.HALF, "torch.linalg.vector_norm(apart, dim=(2, 3)) ** 2 / 2"),
+        pairs("heads[:, None] - heads", "heads - heads[:, None]"),
     ],
     "grouped_decode": [
         by_sdpa, by_kernel, by_head, by_group, by_einsum, by_bmm,
@@ -138,11 +165,12 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "to_groups": [
-        (lambda weight, heads, shared: by_loop(weight, heads, 2)
-         if heads == 6 else weight * 2, "For four that stay four"),
-        (lambda weight, heads, shared: by_loop(weight, heads, shared)
-         if shared > 1 else weight, "For a single one"),
+    "merge_changes": [
+        (by_one_pair, "only one is asked for"),
+        (lambda weight, heads: by_mean(weight, heads)
+         if heads == 4 else weight * 2, "For three"),
+        (lambda weight, heads: by_mean(weight, heads)
+         if heads > 1 else weight[:1, :1], "For a single one"),
     ],
     "grouped_decode": [
         (by_copy, "copied for each query head"),
