@@ -55,7 +55,7 @@ globalThis.bookFinding = (() => {
   // bits, six to a character: how many there are (Elias gamma code), then the gap before each (Rice code,
   // for gaps of average size).
   const CAPITAL = 65, FIRST = 35, BACKSLASH = 92; // which JSON writes as two
-  const lowBits = (all, held) => Math.max(0, Math.floor(Math.log2(all / held)));
+  const lowBits = (all, held) => Math.max(0, Math.floor(Math.log2(0.75 * all / held)));
   const coded = (all, numbers) => {
     const low = lowBits(all, numbers.length), count = numbers.length.toString(2);
     const far = numbers.map((number, at) => number - (numbers[at - 1] ?? -1) - 1);
