@@ -100,6 +100,11 @@ class Conversation:
         temperature: see ``sample_token``.
         top_p: see ``sample_token``.
         seed: of the draws, from each reset on.
+
+    Raises:
+        TypeError: a different kind of model or tokenizer; a system message that is not
+            a text; a number of a different type.
+        ValueError: a number out of range; see ``sample_token``.
     """
 
     def __init__(
@@ -116,7 +121,7 @@ class Conversation:
         require_instance("model", model, LanguageModel)
         require_instance("tokenizer", tokenizer, Tokenizer)
         if system is not None:
-            require_text(system)
+            require_instance("system", system, str)
         require_positive(max_new_tokens=max_new_tokens)
         require_sampling(temperature, None, top_p)
         self.model, self.tokenizer, self.system = model, tokenizer, system

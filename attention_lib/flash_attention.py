@@ -246,7 +246,7 @@ def flash_backward(
 
 
 class _OfFirstOrder(torch.autograd.Function):
-    """Pass gradients on, and refuse theirs."""
+    """Pass gradients through, and refuse to differentiate them."""
 
     @staticmethod
     def forward(ctx: Any, grads: tuple[Any, ...], *_: Any) -> tuple[Any, ...]:
@@ -261,7 +261,7 @@ class _OfFirstOrder(torch.autograd.Function):
 
 
 def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse a second derivative, of which PyTorch's own decorator lets parts be 0."""
+    """Refuse second derivatives; ``once_differentiable`` would make some of them 0."""
 
     @wraps(backward)
     def checked(ctx: Any, *grads: Tensor) -> Any:

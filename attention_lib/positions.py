@@ -56,9 +56,9 @@ class LearnedPositions(nn.Module):
         d_model: width of the vectors.
 
     Raises:
-        TypeError: a size that is not an int.
-        ValueError: a size below 1; an offset below 0; a position outside the table;
-            a text longer than ``context_len``.
+        TypeError: a size that is not an int; positions that are not whole numbers.
+        ValueError: a size below 1; an offset below 0; positions that are not one per
+            token, or outside the table; a text longer than ``context_len``.
     """
 
     def __init__(self, context_len: int, d_model: int) -> None:

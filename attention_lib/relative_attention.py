@@ -101,12 +101,13 @@ class RelativeAttention(MultiHeadAttention):
 
         It takes the arguments of ``MultiHeadLayer``, and ``key_positions``: those of
         all keys in their texts, (K,) or (B, K), of which the last T are those of x; the
-        column numbers when left out.
+        column numbers when left out. The tokens of a memory have no such positions.
         """
         mask = add_head_axis(mask)
         require_layer_cache(cache, x, mask, causal, self.num_heads, key_positions)
+        require_alone(memory, key_positions=key_positions)
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
-        offset = _offsets(query, key, key_positions, memory)
+        offset = None if memory is not None else _offsets(query, key, key_positions)
         weights = self._weights(query, key, mask, causal, offset)
         weights = F.dropout(weights, self.dropout, self.training)
         return self.out_proj(merge_heads(weights @ value))
@@ -122,8 +123,9 @@ class RelativeAttention(MultiHeadAttention):
         key_positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each head, before dropout."""
+        require_alone(memory, key_positions=key_positions)
         query, key, _ = self._queries_keys_values(x, memory, angles)
-        offset = _offsets(query, key, key_positions, memory)
+        offset = None if memory is not None else _offsets(query, key, key_positions)
         return self._weights(query, key, mask, causal, offset)
 
     def _weights(
@@ -182,15 +184,8 @@ def _offsets(
     query: Float[Tensor, "... Q D"],
     key: Float[Tensor, "... K D"],
     positions: Num[Tensor, "... K"] | None,
-    memory: Tensor | None,
-) -> Num[Tensor, "... Q K"] | None:
-    """Return the position of each key minus that of each query, the last Q of them.
-
-    The tokens of a memory have no position in the text of the queries: None.
-    """
-    if memory is not None:
-        require_alone(memory, key_positions=positions)
-        return None
+) -> Num[Tensor, "... Q K"]:
+    """Return the position of each key minus that of each query, the last Q of them."""
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)

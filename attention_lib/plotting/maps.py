@@ -47,8 +47,9 @@ def show_weights(
         columns: what a column means.
 
     Raises:
-        ValueError: weights that are NaN, infinite or below 0, as scores may be; words
-            that do not match the axes.
+        TypeError: words that are not a list.
+        ValueError: no map; weights that are NaN, infinite or below 0, as scores may be;
+            words that do not match the axes.
     """
     maps = _panels(weights, title)
     for name, array in maps.items():
@@ -95,8 +96,8 @@ def show_masks(
         columns: what a column means.
 
     Raises:
-        TypeError: a mask that is not boolean.
-        ValueError: words that do not match the axes.
+        TypeError: a mask that is not boolean; words that are not a list.
+        ValueError: no mask; words that do not match the axes.
     """
     maps = _panels(masks, title)
     for name, array in maps.items():
@@ -117,7 +118,7 @@ def _listed(words: Any) -> list[Any]:
     """Return the words of an axis as a list."""
     if not isinstance(words, Iterable) or isinstance(words, Set):
         kind = type(words).__name__
-        raise TypeError(f"the words of an axis must be in a row; got {kind}")
+        raise TypeError(f"the words of an axis must be a list; got {kind}")
     return list(words)
 
 

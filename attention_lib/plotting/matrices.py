@@ -48,7 +48,7 @@ def show_matrices(
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name} must be (rows, columns); got {array.shape}")
     for name, both in (words or {}).items():
-        require_choice("a name of words", name, arrays)
+        require_choice("a name in words", name, arrays)
         given, shape = tuple(map(len, both)), arrays[name].shape
         if any(n not in (0, size) for n, size in zip(given, shape, strict=True)):
             raise ValueError(

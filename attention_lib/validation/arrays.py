@@ -152,8 +152,9 @@ def require_key_positions(query_positions: Any, key_positions: Any) -> None:
     if not (is_readable(query_positions) and is_readable(key_positions)):
         return
     last = key_positions[..., -count:]
-    own = last.data_ptr() == query_positions.data_ptr()  # as in a layer
-    if last.shape[-1] != count or not (own or (last == query_positions).all()):
+    same = last.shape == query_positions.shape  # and the same memory, as in a layer
+    same = same and last.data_ptr() == query_positions.data_ptr()
+    if not same and (last.shape[-1] != count or (last != query_positions).any()):
         raise ValueError(
             "key_positions must end with the query_positions; got "
             f"{tuple(key_positions.shape)} for {tuple(query_positions.shape)} queries, "

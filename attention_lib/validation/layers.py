@@ -408,6 +408,7 @@ def require_token_ids(
     token_ids: Any,
     lengths: Any = None,
     *,
+    shortest: int = 0,
     max_len: int | None = None,
     like: Tensor | None = None,
 ) -> None:
@@ -418,6 +419,7 @@ def require_token_ids(
     Args:
         token_ids: the argument.
         lengths: how many tokens of each text are real, if given.
+        shortest: the least length that a text may have.
         max_len: how many tokens a text may have, if known.
         like: one of the model's weights, whose device the ids must share.
     """
@@ -444,15 +446,15 @@ def require_token_ids(
             f"{token_ids.shape[0]} texts"
         )
     if is_readable(lengths):
-        require_real(lengths, token_ids.shape[1])
+        require_length_values(lengths, token_ids.shape[1], shortest)
 
 
-def require_real(lengths: Tensor, longest: int) -> None:
-    """Check that lengths are those of texts in a batch with that many columns."""
-    if lengths.min() < 0 or lengths.max() > longest:
+def require_length_values(lengths: Tensor, longest: int, shortest: int = 0) -> None:
+    """Check that lengths are those of texts in a batch with ``longest`` columns."""
+    if lengths.min() < shortest or lengths.max() > longest:
         raise ValueError(
-            f"lengths must be between 0 and {longest}, the length of the batch; "
-            f"got {lengths.tolist()}"
+            f"lengths must be between {shortest} and {longest}, the length of the "
+            f"batch; got {lengths.tolist()}"
         )
 
 

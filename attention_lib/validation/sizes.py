@@ -326,8 +326,8 @@ def require_pages(length: int, page_len: int, num_pages: int) -> None:
     if needed > num_pages:
         raise ValueError(
             f"the request needs {needed} pages, for {length} tokens at {page_len} per "
-            f"page; the server has {num_pages}: ask for fewer tokens, give it more, or "
-            "cancel it"
+            f"page; the server has {num_pages}: ask for fewer tokens, give the server "
+            "more pages, or cancel the request"
         )
 
 

@@ -18,7 +18,7 @@ from attention_lib.validation._common import (
     require_same_device,
     require_whole,
 )
-from attention_lib.validation.layers import require_real, require_token_ids
+from attention_lib.validation.layers import require_length_values, require_token_ids
 from attention_lib.validation.sizes import require_instance, require_positive
 
 
@@ -129,7 +129,7 @@ def require_token_values(token_ids: Tensor, vocab_size: int) -> None:
 
 
 def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> None:
-    """Check the ids and lengths for a loss, where reading them costs nothing.
+    """Check the ids for a loss, where reading them costs nothing.
 
     That is the case on the CPU: on a GPU, reading would mean waiting. Nor can they be
     read while a graph is traced or a call is vectorised. Padding is not checked.
@@ -138,7 +138,6 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
     if not all(is_readable(tensor) for tensor in given):
         return
     if lengths is not None:
-        require_real(lengths, token_ids.shape[1])
         token_ids = token_ids[torch.arange(token_ids.shape[1]) < lengths[:, None]]
     require_token_values(token_ids, logits.shape[-1])
 
@@ -221,7 +220,7 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
     longest = token_ids.shape[1]
     require_fits(model, token_ids, longest)
     if lengths is not None and not lengths.is_meta:
-        require_real(lengths, longest)
+        require_length_values(lengths, longest)
         longest = int(lengths.max())
     if longest < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")
@@ -257,7 +256,8 @@ def require_prompt(
         lengths: how many tokens of each text are real, if given.
         start: how many tokens a cache holds already.
     """
-    require_token_ids(token_ids, lengths, like=next(model.parameters(), None))
+    weight = next(model.parameters(), None)
+    require_token_ids(token_ids, lengths, shortest=1, like=weight)
     length, context_len = start + token_ids.shape[1], _config_size(model, "context_len")
     require_fits(model, token_ids, length)
     if length + max_new_tokens - 1 > context_len:
@@ -265,13 +265,8 @@ def require_prompt(
             f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
             f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
         )
-    if lengths is None or lengths.is_meta:
-        return
-    if lengths.min() < 1 or lengths.max() > token_ids.shape[1]:
-        raise ValueError(
-            f"lengths must be between 1 and {token_ids.shape[1]}, the length of the "
-            f"batch; got {lengths.tolist()}: a text needs a first token"
-        )
+    if lengths is not None and not lengths.is_meta:  # on a GPU, too
+        require_length_values(lengths, token_ids.shape[1], shortest=1)
 
 
 def require_grown(model: Any, length: int) -> None:

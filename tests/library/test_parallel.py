@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import re
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from attention_lib.parallel import (
 )
 from attention_lib.reproducibility import seeded
 from tests.running import ROOT, left_alive
+from tools.chapters import code_of, read_chapter
 
 pytestmark = pytest.mark.long
 
@@ -322,12 +322,12 @@ def test_ring_of_one_is_attention(causal):
 @pytest.fixture(scope="module")
 def in_float32(tmp_path_factory):
     """Chapter 24's functions, in float32: what two processes and one make of them."""
-    text = (ROOT / "chapters/24-many-devices.md").read_text(encoding="utf-8")
-    cells = re.findall(r"```\{code-cell\} ipython3\n(def .+?)```", text, re.DOTALL)
+    cells = code_of(read_chapter(ROOT / "chapters/24-many-devices.md"))
     functions = [
-        ast.get_source_segment(cell, node)
+        ast.get_source_segment(cell.source, node)
         for cell in cells
-        for node in ast.parse(cell).body
+        if cell.source.startswith("def ")
+        for node in ast.parse(cell.source).body
         if isinstance(node, ast.FunctionDef)
     ]
     imports = "import torch", "import torch.distributed as dist"

@@ -280,7 +280,7 @@ BOTH = {"xlabel": "x", "ylabel": "y"}
         (lambda: show_weights({}, []), "there must be at least one map"),
         (lambda: show_matrices({}), "at least one matrix"),
         (lambda: show_matrices({"a": np.ones((1, 2, 3))}), "a must be (rows, columns)"),
-        (lambda: show_matrices({"a": [1]}, words={"b": ([], [])}), "a name of words"),
+        (lambda: show_matrices({"a": [1]}, words={"b": ([], [])}), "a name in words"),
         (lambda: show_matrices({"a": [1]}, words={"a": ("x", "yz")}), "the words of a"),
     ],
 )  # fmt: skip
