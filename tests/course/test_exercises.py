@@ -69,7 +69,7 @@ LAYERS = [
 ]
 ARRAYS = ["softmax", "attention", "linear", "head", "pruned"]
 ARRAYS += ["multi_head", "positions", "position_table", "layer_norm", "pre_norm"]
-ARRAYS += ["top_k", "pair_layout", "merge_changes", "grouped_decode"]
+ARRAYS += ["top_k", "moved_keys", "merge_changes", "grouped_decode"]
 ARRAYS += ["sink_weights"]
 ARRAYS += ["absorbed", "join_softmaxes", "fixed_weights", "attend_joined", "min_p"]
 ARRAYS += ["whole_gradient", "duplicate_score", "without_head", "q4_0"]
