@@ -37,7 +37,7 @@ NUMBERS = [
     *("temperature", "head_width", "visible_pairs"),
     "most_heads",
     *("place_with_itself", "trained_positions", "block_parameters"),
-    *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
+    *("model_parameters", "entropy", "cache_bytes", "latent_bytes"),
     *("flash_piece", "both_caches", "window_layers", "state_length", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
