@@ -37,7 +37,7 @@ NUMBERS = [
     *("temperature", "head_width", "visible_pairs"),
     "most_heads",
     *("place_with_itself", "trained_positions", "block_parameters"),
-    *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
+    *("model_parameters", "entropy", "cache_bytes", "latent_bytes"),
     *("flash_piece", "both_caches", "window_layers", "state_length", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
@@ -69,7 +69,7 @@ LAYERS = [
 ]
 ARRAYS = ["softmax", "attention", "linear", "head", "pruned"]
 ARRAYS += ["multi_head", "positions", "position_table", "layer_norm", "pre_norm"]
-ARRAYS += ["top_k", "pair_layout", "merge_changes", "grouped_decode"]
+ARRAYS += ["top_k", "moved_keys", "merge_changes", "grouped_decode"]
 ARRAYS += ["sink_weights"]
 ARRAYS += ["absorbed", "join_softmaxes", "fixed_weights", "attend_joined", "min_p"]
 ARRAYS += ["whole_gradient", "duplicate_score", "without_head", "q4_0"]

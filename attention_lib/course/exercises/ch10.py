@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: slow pairs, a rotation, rows reordered, offsets found."""
+"""Exercises of chapter 10: slow pairs, a rotation, keys moved, offsets found."""
 
 from collections.abc import Callable
 from typing import Any
@@ -133,35 +133,49 @@ class Rotary:
     praise="Equal to the library's, for any positions, base and width.",
 )  # fmt: skip
 
-SHAPE, SWAP = "num_heads, rows // num_heads // 2, 2", "by_head.transpose(1, 2)"
-check_pair_layout = Exercise(
+FAR, ROTATED = "new - old", "apply_rope(keys, angles)"
+check_moved_keys = Exercise(
     solution="""
-def load(weight, num_heads):
-    rows, width = weight.shape
-    by_head = weight.reshape(num_heads, rows // num_heads // 2, 2, width)
-    return by_head.transpose(1, 2).reshape(rows, width)
+def move(keys, old, new):
+    angles = rope_angles(new - old, keys.shape[-1])
+    return apply_rope(keys, angles)
 """,
-    cases=[((2,), ""), ((3,), "Right for 2 heads. For 3 heads:")],
-    inputs=lambda heads: (
-        torch.arange(24.0)[:, None] + torch.tensor([0.0, 0.5, 0.75]),
-        heads,
+    names={"apply_rope": apply_rope, "rope_angles": rope_angles},
+    cases=[
+        (((3, 8), [10, 11, 12], [4, 5, 6]), ""),
+        (((2, 5, 8), [0, 1, 2, 43, 44], [0, 1, 2, 3, 4]), "Right where all keys move "
+         "by 6. Where three stay and two move by 40:"),
+        (((2, 2, 3, 6), [0, 1, 2], [5, 9, 30]), "Right for keys that get smaller "
+         "positions. For larger ones:"),
+    ],
+    inputs=lambda shape, old, new: (
+        _turned(torch.randn(shape, generator=seeded(0)), torch.tensor(old)),
+        torch.tensor(old),
+        torch.tensor(new),
     ),
     slips=[
-        slip("That is the way back: rows in halves become interleaved.",
-             SHAPE, "num_heads, 2, rows // num_heads // 2"),
-        slip("Nothing is reordered: the rows are as they were.", SWAP, "by_head"),
-        slip("The rows are reordered across heads: do it within each head.",
-             SHAPE, "1, rows // 2, 2"),
-        slip("The heads are ignored, and it is the way back.",
-             SHAPE, "1, 2, rows // 2"),
-        slip("The two of each pair changed places; they are still side by side.",
-             SWAP, "by_head.flip(2)"),
-        slip("Halves, but the second coordinates come first.", SWAP, f"{SWAP}.flip(1)"),
-        slip("Heads and pairs changed places.", SWAP, "by_head.transpose(0, 1)"),
-        slip("The rows of each head are only reversed.",
-             SWAP, "weight.reshape(num_heads, -1, width).flip(1)"),
+        slip("The keys get smaller positions again.", FAR, "-(new - old).abs()"),
+        slip("The keys are rotated for their old positions already: your rotation is "
+             "added to that.", FAR, "new"),
+        slip("Each key moves as far as it should, but the wrong way.",
+             FAR, "old - new"),
+        slip("All keys are back at position 0: where should they be?", FAR, "-old"),
+        slip("That rotates by the old positions once more.", FAR, "old"),
+        slip("The positions are added: how far does each key move?", FAR, "new + old"),
+        slip("The positions in `new` are ignored: it counts from 0.",
+             FAR, "torch.arange(len(old)) - old"),
+        slip("All keys move as far as the first.",
+             FAR, "(new - old)[:1].expand(len(old))"),
+        slip("All keys move as far as the last.",
+             FAR, "(new - old)[-1:].expand(len(old))"),
+        slip("Each key ends one position too late.", FAR, "new - old + 1"),
+        slip("Each key ends one position too early.", FAR, "new - old - 1"),
+        slip("The pairs are 2i and 2i + 1 here: these keys have the layout half.",
+             "(keys, angles)", "(keys, angles, layout='interleaved')"),
+        slip("Nothing is rotated: the keys are as they were.", ROTATED, "keys"),
     ],
-    praise="Each pair's first coordinates come first, in every head.",
+    praise="Rotations add up, so the difference is enough: no key is computed again. "
+    "(What later tokens have read from the deleted ones stays in them.)",
 )  # fmt: skip
 
 

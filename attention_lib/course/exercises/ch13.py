@@ -1,43 +1,81 @@
-"""Exercises of chapter 13: a cache counted, a sink, a head whose rule is unknown."""
+"""Exercises of chapter 13: scales carried over, a sink, a head of unknown rule."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.exercise import Exercise, slip
 from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.masks import sliding_window_mask
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope, rope_angles
 
-ROW = 2 * 4 * 64 * 2  # the bytes of one token in one layer
-check_shared_bytes = NumberExercise(
+
+def _by_qwen(answer: Any, g_q: Tensor, g_k: Tensor, scale: float) -> Any:
+    """Return the scores of Qwen 3's code with the scales that the reader returns."""
+    came = answer(g_q, g_k, scale)
+    if came is None or came is ...:
+        return None
+    pair = came if isinstance(came, tuple | list | Tensor) else ()
+    if [getattr(it, "shape", None) for it in pair] != [g_q.shape, g_k.shape]:
+        return Verdict(
+            False,
+            f"Your function returns a {type(came).__name__}. Wanted are two tensors of "
+            f"{len(g_q)} numbers here, first that of the queries.",
+        )
+    length, width = 5, len(g_q)
+    angles = rope_angles(torch.arange(length), width)
+    x = torch.randn(2, length, width, generator=seeded(1)).to(g_q)
+    query, key = (
+        apply_rope(F.rms_norm(own, (width,)) * g.to(own), angles)
+        for own, g in zip(x, pair, strict=True)
+    )
+    return query @ key.mT / width**0.5
+
+
+QUERIES, KEYS, ROOT = "(1 + g_q)", "1 + g_k", " * len(g_q) ** 0.5"
+check_qwen_scales = Exercise(
     solution="""
-one_token_one_layer = 2 * 4 * 64 * 2  # keys and values, heads, width, bytes
-my_bytes = (12 * 1024 + 12 * 128) * one_token_one_layer
+def for_qwen(g_q, g_k, scale):
+    return (1 + g_q) * scale * len(g_q) ** 0.5, 1 + g_k
 """,
-    mistakes=[
-        (24 * 1024 * ROW, "The layers with a window keep 128 tokens only."),
-        (24 * 128 * ROW, "Only every other layer has a window."),
-        (6 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
-         "bytes."),
-        (3 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
-         "bytes."),
-        (48 * 1152 * ROW, "The cache holds the 4 KV heads, not the 16 "
-         "of the queries."),
-        (12 * 1024 * ROW, "The layers with a window keep something, too."),
-        (12 * 129 * ROW, "That is one token in the layers without a window: there are "
-         "1,024."),
-        (24 * ROW, "That is what one token adds: there are 1,024."),
-        (576 * ROW, "That is one layer's share: there are 24."),
-        (12 * 1152 * ROW / 2**10, "Right in KiB: the question is for bytes."),
-        (12 * 1152 * ROW / 2**20, "Right in MiB: the question is for bytes."),
+    cases=[((8, 0.25), ""), ((12, 0.1), "Right for width 8. For width 12:")],
+    inputs=lambda width, scale: (
+        *torch.randn(2, width, generator=seeded(0)).unbind(),
+        scale,
+    ),
+    use=_by_qwen,
+    slips=[
+        slip("Gemma multiplies by 1 + g, Qwen by g: where is the 1?",
+             QUERIES, "g_q", KEYS, "g_k"),
+        slip("The keys are right. Gemma multiplies the queries by 1 + g: where is the "
+             "1?", QUERIES, "g_q"),
+        slip("The queries are right. Gemma multiplies the keys by 1 + g: where is the "
+             "1?", KEYS, "g_k"),
+        slip("That is the way from Qwen to Gemma: there 1 is subtracted.",
+             QUERIES, "(g_q - 1)", KEYS, "g_k - 1"),
+        slip("The 1 needs the factor, too: add it first.", QUERIES, "1 + g_q"),
+        slip("Gemma's scale is missing.", " * scale", ""),
+        slip("Qwen's code divides the scores by the root of D: make up for that.",
+             ROOT, ""),
+        slip("The norms are right, the factor is not: Gemma multiplies by its scale, "
+             "and Qwen divides by the root of D.", f" * scale{ROOT}", ""),
+        slip("Now the scores are divided by D: Qwen's code does half of it already.",
+             " * len", " / len"),
+        slip("Make up for the root of D, not for D itself.", " ** 0.5", ""),
+        slip("Gemma multiplies its scores by its scale: you divide.",
+             "* scale", "/ scale"),
+        slip("Queries and keys both have the factor, so the scores have it twice.",
+             KEYS, f"{QUERIES.replace('q', 'k')} * scale{ROOT}"),
+        slip("Queries and keys have changed places.", "(g_q, g_k",
+             "(g_k, g_q"),
     ],
-    praise="12 layers keep 1,024 tokens, 12 keep 128: 1,024 bytes per token and layer.",
-    otherwise="Not that many: first the bytes of one token in one layer, then the "
-    "tokens.",
+    praise="Equal scores: the weights take in both differences.",
+    otherwise=lambda *_: "The scores are not Gemma's: write down both formulas, and "
+    "compare them factor by factor.",
 )  # fmt: skip
 
 JOINED, CUT = "torch.cat([scores, column], dim=-1)", "[..., :-1]"

@@ -5,10 +5,10 @@ import itertools
 import torch
 
 from attention_lib.course.exercises import ch10
-from attention_lib.rope import apply_rope, convert_layout, rope_angles
+from attention_lib.rope import apply_rope, rope_angles
 from tests.answers import as_numbers, solution
 
-rotary, load = ch10.check_rotary.made, ch10.check_pair_layout.made
+rotary, move = ch10.check_rotary.made, ch10.check_moved_keys.made
 ANGLES = "angles = positions[:, None] * self.frequencies"
 TYPES = "angles.cos().to(x.dtype), angles.sin().to(x.dtype)"
 
@@ -54,11 +54,10 @@ MISTAKES = {
         (lambda *inputs: 3, "has no __call__"),
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "changes its input"),
     ],
-    "pair_layout": [
-        (load(ch10.SWAP, "by_head.permute(2, 0, 1, 3)"), "across heads: do it within"),
-        (load(ch10.SWAP, "weight.reshape(num_heads, -1, width).transpose(0, 1)"),
-         "ignored"),
-        (load(ch10.SHAPE, "2, rows // 4, 2"), "Right for 2 heads. For 3 heads:"),
+    "moved_keys": [
+        (move(ch10.FAR, "0 * old - 6"), "Where three stay and two move by 40"),
+        (move("keys.shape[-1]", "8"), "For larger ones: Your code raised"),
+        (move("return", "keys += 1; return"), "changes its input"),
     ],
     "offset_finder": [
         (finder(ALL, "True"), "You say that all of them"),
@@ -129,25 +128,49 @@ def rotary_function(head_dim, base=10_000.0):
     return rotary()(head_dim, base)
 
 
-def load_by_index(weight, num_heads):
-    order = torch.arange(len(weight)).view(num_heads, -1, 2).mT.flatten()
-    return weight[order]
+def move_by_steps(keys, old, new):
+    width = keys.shape[-1]
+    plain = apply_rope(keys, rope_angles(-old, width))
+    return apply_rope(plain, rope_angles(new, width))
 
 
-def load_by_loops(weight, num_heads):
-    heads = []
-    for head in weight.chunk(num_heads):
-        heads += [head[0::2], head[1::2]]
-    return torch.cat(heads)
+def move_by_angles(keys, old, new):
+    then, now = (rope_angles(it.double(), keys.shape[-1]) for it in (old, new))
+    return apply_rope(keys, now - then)
 
 
-def load_by_places(weight, num_heads):
-    loaded, width = torch.empty_like(weight), len(weight) // num_heads
-    for row in range(len(weight)):
-        head, place = divmod(row, width)
-        pair, second = divmod(place, 2)
-        loaded[head * width + second * width // 2 + pair] = weight[row]
-    return loaded
+def move_by_complex_numbers(keys, old, new):
+    width = keys.shape[-1]
+    frequency = 1e4 ** (-torch.arange(0, width, 2).double() / width)
+    angles = (new - old)[:, None] * frequency
+    moved = torch.complex(*keys.double().chunk(2, -1)) * torch.exp(1j * angles)
+    return torch.cat([moved.real, moved.imag], -1).to(keys.dtype)
+
+
+def move_by_loops(keys, old, new):
+    rows = []
+    for row, far in zip(keys.unbind(-2), (new - old).tolist(), strict=True):
+        angles = rope_angles(torch.tensor([far]), keys.shape[-1])[0]
+        first, second = row.chunk(2, -1)
+        cos, sin = angles.cos(), angles.sin()
+        rows.append(torch.cat([first * cos - second * sin,
+                               first * sin + second * cos], -1))  # fmt: skip
+    return torch.stack(rows, -2)
+
+
+def move_by_matrices(keys, old, new):
+    moved, eye = keys.clone(), torch.eye(keys.shape[-1], dtype=keys.dtype)
+    for place in range(len(old)):
+        angles = rope_angles((new - old)[place].expand(len(eye)), len(eye))
+        moved[..., place, :] = keys[..., place, :] @ apply_rope(eye, angles)
+    return moved
+
+
+def move_interleaved(keys, old, new):
+    angles = rope_angles(new - old, keys.shape[-1])
+    pairs = keys.unflatten(-1, (2, -1)).mT.flatten(-2)
+    moved = apply_rope(pairs, angles, layout="interleaved")
+    return moved.unflatten(-1, (-1, 2)).mT.flatten(-2)
 
 
 def finder_by_loops(scores, x):
@@ -186,16 +209,14 @@ RIGHT = {
         ByMatrices,
         rotary_function,
     ],
-    "pair_layout": [
-        load("rows // num_heads // 2", "-1"),
-        load(".reshape(rows, width)", ".flatten(0, 2)"),
-        load("reshape(num_heads", "view(num_heads"),
-        load(ch10.SWAP, "torch.cat([by_head[:, :, :1], by_head[:, :, 1:]], 1)"),
-        load(ch10.SWAP, "by_head.permute(0, 2, 1, 3).contiguous()"),
-        lambda weight, heads: convert_layout(weight, heads, layout="half"),
-        load_by_index,
-        load_by_loops,
-        load_by_places,
+    "moved_keys": [
+        move_by_steps, move_by_angles, move_by_complex_numbers, move_by_loops,
+        move_by_matrices, move_interleaved,
+        move(ch10.FAR, "(new - old).double()"),
+        move("rope_angles(new - old", "-rope_angles(old - new"),
+        move(ch10.FAR, "new.sub(old)", "keys.shape[-1]", "keys.size(-1)"),
+        move(ch10.ROTATED, "apply_rope(keys.double(), angles).to(keys.dtype)"),
+        lambda keys, old, new: rotary()(keys.shape[-1])(keys, new - old),
     ],
     "offset_finder": [
         finder(),

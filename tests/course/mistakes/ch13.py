@@ -6,6 +6,29 @@ import torch.nn.functional as F
 from attention_lib.course.exercises import ch13
 
 sink, rule = ch13.check_sink_weights.made, ch13.check_family_rule.made
+for_qwen = ch13.check_qwen_scales.made
+
+
+def factor_on_keys(g_q, g_k, scale):
+    return g_q + 1, (g_k + 1) * (scale * len(g_k) ** 0.5)
+
+
+def factor_shared(g_q, g_k, scale):
+    root = (scale * len(g_q) ** 0.5) ** 0.5
+    return [root * (1 + g) for g in (g_q, g_k)]
+
+
+def turned_round(g_q, g_k, scale):
+    return -(1 + g_q) * scale * len(g_q) ** 0.5, -1 - g_k
+
+
+def by_ones(g_q, g_k, scale):
+    ones = torch.ones_like(g_q)
+    return scale * len(g_q) / len(g_q) ** 0.5 * (ones + g_q), ones + g_k
+
+
+def in_double(g_q, g_k, scale):
+    return (1 + g_q.double()) * scale * torch.tensor(len(g_q)).sqrt(), 1 + g_k
 
 
 def shifted(by):
@@ -78,11 +101,13 @@ def by_table(head):
 
 
 RIGHT = {
-    "shared_bytes": [
-        12 * 1152 * ch13.ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
-        torch.tensor(14_155_776), 13.5 * 2**20,
-        12 * 1024 * ch13.ROW + 12 * 128 * ch13.ROW,
-        sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
+    "qwen_scales": [
+        for_qwen("return (1", "return torch.stack([(1", "1 + g_k", "1 + g_k])"),
+        for_qwen("len(g_q)", "g_q.numel()"),
+        for_qwen("len(g_q) ** 0.5", "math.sqrt(len(g_q))"),
+        for_qwen("scale * len(g_q)", "(scale * scale * len(g_q))"),
+        for_qwen("return (1", "return [(1", "1 + g_k", "1 + g_k]"),
+        factor_on_keys, factor_shared, turned_round, by_ones, in_double,
     ],
     "sink_weights": [
         by_share, by_log, by_top, by_pad, by_head,
@@ -104,7 +129,12 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "shared_bytes": [(5, "first the bytes of one token")],
+    "qwen_scales": [
+        (lambda g_q, g_k, scale: g_q, "returns a Tensor. Wanted are two tensors"),
+        (lambda g_q, g_k, scale: (g_q[1:], g_k), "of 8 numbers here"),
+        (for_qwen("len(g_q)", "8"), "For width 12: The scores are not Gemma's"),
+        (for_qwen("return", "g_q += 1; return"), "changes its input"),
+    ],
     "sink_weights": [
         (lambda s, own: F.normalize(sink()(s, own), p=1, dim=-1), "The rows sum to 1"),
         (lambda s, own: (s + own[:, None, None]).softmax(-1), "The rows sum to 1"),
