@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.kv_cache import CacheLike, LayerCache
-from attention_lib.mha_variants import make_mha
+from attention_lib.mha_variants import MHA_VARIANTS, make_mha
 from attention_lib.validation import (
     require_choice,
     require_features,
@@ -115,6 +115,7 @@ class TinyBlock(nn.Module):
     ) -> None:
         super().__init__()
         require_choice("norm", norm, get_args(NormPlacement))
+        require_choice("mha", mha, MHA_VARIANTS)
         self.d_model = d_model
         self.attention = make_mha(mha, d_model, num_heads, dropout=dropout)
         self.feed_forward = FeedForward(d_model)

@@ -40,6 +40,7 @@ from attention_lib.validation import (
     require_source,
     require_stop,
     require_token_ids,
+    require_token_values,
     require_tokens,
 )
 
@@ -150,6 +151,11 @@ class TinyTranslator(nn.Module):
             source_lengths: how many tokens of each source are real; all when left out.
         """
         memory, mask = self.encode(source, source_lengths)
+        if len(memory) != len(target):
+            raise ValueError(
+                "source and target must hold equally many texts; got "
+                f"{len(memory)} and {len(target)}"
+            )
         return self.decode(target, [memory] * len(self.decoder), mask)
 
     def encode(
@@ -181,9 +187,12 @@ class TinyTranslator(nn.Module):
         if not isinstance(memories, Tensor):  # (L, B, S, M) serves as well
             require_instance("memories", memories, Sequence)
         if len(memories) != len(self.decoder):
+            received = len(memories)
+            if isinstance(memories, Tensor):
+                received = f"a tensor {tuple(memories.shape)}"
             raise ValueError(
                 f"memories must be one per block of the decoder, {len(self.decoder)}; "
-                f"got {len(memories)}"
+                f"got {received}"
             )
         x = self._embed(target, None, require_cache(cache, len(self.decoder)))
         caches = [None] * len(self.decoder) if cache is None else cache.layers
@@ -229,16 +238,15 @@ class TinyTranslator(nn.Module):
     def _embed(
         self, token_ids: Tensor, lengths: Tensor | None = None, start: int = 0
     ) -> Tensor:
-        max_len, width = self.config.context_len - start, self.config.d_model
+        max_len, width = self.config.context_len, self.config.d_model
         like = weight_of(self.token_embedding)
-        require_token_ids(token_ids, lengths, max_len=max_len, like=like)
+        require_token_ids(token_ids, lengths, max_len=max_len, start=start, like=like)
         vectors = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
         try:
             x = self.token_embedding(token_ids)
-        except IndexError as error:  # on the CPU, of a table's look-up
-            raise ValueError(
-                f"token_ids must be between 0 and {self.config.vocab_size - 1}"
-            ) from error
+        except IndexError:  # on the CPU, of a table's look-up
+            require_token_values(token_ids, self.config.vocab_size)
+            raise
         return self.dropout(x * width**0.5 + vectors)
 
 
@@ -287,14 +295,19 @@ def attend_cached(
     Raises:
         TypeError: a different kind of layer or cache; an x of another type or device.
         ValueError: a layer with hooks, or of a subclass; an x of another width, or of
-            another number of texts.
+            another number of texts; a cache of a layer with other heads.
     """
     _check_kept_by(layer)
     require_instance("kept", kept, LayerCache)
     require_tokens(x, layer.q_proj, layer.d_model)
-    if len(kept.keys) != len(x):
+    texts, heads, _, width = kept.keys.shape
+    if texts != len(x):
+        raise ValueError(f"kept must hold as many texts as x; got {texts} and {len(x)}")
+    if (heads, width) != (layer.num_heads, layer.head_dim):
         raise ValueError(
-            f"kept must hold as many texts as x; got {len(kept.keys)} and {len(x)}"
+            f"kept holds {heads} heads of width {width}; the layer has "
+            f"{layer.num_heads} of width {layer.head_dim}: make it with `cache_memory` "
+            "of the same layer"
         )
     key, value = kept.keys[:, :, : kept.length], kept.values[:, :, : kept.length]
     query = split_heads(layer.q_proj(x), layer.num_heads)

@@ -30,6 +30,7 @@ from attention_lib.validation import (
     require_instance,
     require_padding,
     require_token_ids,
+    require_token_values,
 )
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
@@ -73,16 +74,17 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
 
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
-        require_token_ids(token_ids, max_len=config.context_len - start, like=like)
+        most = config.context_len
+        require_token_ids(token_ids, max_len=most, start=start, like=like)
         require_padding(cache, start)
         if token_ids.shape[1] != 1:
             shape = tuple(token_ids.shape)
             raise ValueError(f"token_ids must be (batch, 1), one new each; got {shape}")
         try:
             x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
-        except IndexError as error:  # on the CPU, of a table's look-up
-            most = config.vocab_size - 1
-            raise ValueError(f"token_ids must be between 0 and {most}") from error
+        except IndexError:  # on the CPU, of a table's look-up
+            require_token_values(token_ids, config.vocab_size)
+            raise
         vectors, angles = model.position_terms(token_ids, start)
         x = x if vectors is None else x + vectors
         for block_step in steps:

@@ -14,6 +14,7 @@ from attention_lib.validation import (
     require_flags,
     require_key_positions,
     require_lengths,
+    require_mask,
     require_masks,
     require_not_negative,
     require_positive,
@@ -175,4 +176,7 @@ def with_causal(
     if not causal:
         return mask
     future_hidden = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
-    return future_hidden if mask is None else combine_masks(mask, future_hidden)
+    if mask is None:
+        return future_hidden
+    require_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
+    return combine_masks(mask, future_hidden)

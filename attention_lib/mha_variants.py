@@ -140,7 +140,8 @@ class TorchMultiHeadAttention(MultiHeadLayer):
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
         source = require_source(x, memory, out or self.attention, self.d_model)
-        mask = with_causal(add_head_axis(mask), causal, x, source)
+        of_heads = x[:, None].expand(-1, self.num_heads, -1, -1)  # (B, H, T, M)
+        mask = with_causal(add_head_axis(mask), causal, of_heads, source)
         if mask is not None:
             # There True means "blocked", and heads join the batch: (B·H, T, K).
             full = (x.shape[0], self.num_heads, x.shape[1], source.shape[1])

@@ -381,8 +381,8 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
             makes equal weights compute something else, such as a window.
     """
     for name, layer in (("source", source), ("target", target)):
-        if not hasattr(layer, "weights_by_head"):
-            kind = type(layer).__name__
+        if isinstance(layer, type) or not hasattr(layer, "weights_by_head"):
+            kind = repr(layer) if isinstance(layer, type) else type(layer).__name__
             raise TypeError(f"{name} must be a multi-head layer; got {kind}")
     given, wanted = source.weights_by_head(), target.weights_by_head()
     built = [
@@ -391,9 +391,11 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
         for of, layer in ((given, source), (wanted, target))
     ]
     if built[0] != built[1]:
+        of, to = built
+        name = next(it for it in {**of, **to} if of.get(it) != to.get(it))
         raise ValueError(
-            f"source and target must be built alike; got source {built[0]} and "
-            f"target {built[1]}"
+            f"source and target must be built alike; got {name} {of.get(name)} in the "
+            f"source and {to.get(name)} in the target"
         )
     with torch.no_grad():
         for name, parts in wanted.items():

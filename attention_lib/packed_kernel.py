@@ -43,6 +43,8 @@ def packed_linear(
         TypeError: float64.
         ValueError: sizes that do not fit, or tensors where Triton cannot run.
     """
+    if codes.ndim != 3 or codes.shape[-1] != 16:
+        raise ValueError(f"codes must be (out, blocks, 16); got {tuple(codes.shape)}")
     outputs, blocks, _ = codes.shape
     if x.shape[-1] != 32 * blocks or not step.shape == minimum.shape == (
         outputs, blocks, 1,

@@ -27,7 +27,8 @@ def sample_token(
 
     Args:
         logits: the scores of all tokens.
-        temperature: divides the scores; 0 takes the token with the highest one.
+        temperature: divides the scores; 0 takes the token with the highest one, and
+            the options below then change nothing.
         top_k: only this many tokens with the highest scores may be drawn, and those
             that tie with the last of them.
         top_p: only the most probable tokens may be drawn, as many as it takes until

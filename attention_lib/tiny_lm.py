@@ -25,8 +25,10 @@ from attention_lib.validation import (
     require_flags,
     require_instance,
     require_padding,
+    require_range,
     require_token_ids,
     require_token_positions,
+    require_token_values,
 )
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
@@ -177,8 +179,8 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Check the input; return what ``_embed`` makes of it."""
         start = require_cache(cache, len(self.blocks))
-        max_len, like = self.config.context_len - start, weight_of(self.token_embedding)
-        require_token_ids(token_ids, lengths, max_len=max_len, like=like)
+        max_len, like = self.config.context_len, weight_of(self.token_embedding)
+        require_token_ids(token_ids, lengths, max_len=max_len, start=start, like=like)
         require_padding(cache, start, mask, lengths, token_ids.shape[1])
         if positions is not None:
             require_token_positions(positions, token_ids)
@@ -187,11 +189,11 @@ class LanguageModel(nn.Module):
             positions = self._default_positions(token_ids, start, None).minimum(last)
         try:
             return self._embed(token_ids, start, positions)
-        except IndexError as error:  # on the CPU, of a table's look-up
-            raise ValueError(
-                f"token_ids must be between 0 and {self.config.vocab_size - 1}, "
-                f"positions between 0 and {self.config.context_len - 1}"
-            ) from error
+        except IndexError:  # on the CPU, of a table's look-up
+            require_token_values(token_ids, self.config.vocab_size)
+            if positions is not None:
+                require_range(0, self.config.context_len - 1, positions=positions)
+            raise
 
     def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None

@@ -114,8 +114,8 @@ def train_step(
         optimizer.zero_grad()
         raise ValueError(
             f"the gradient has the length {norm.item()}, though the loss is "
-            f"{loss.item():.3g}: look for the square root of 0, for a division by 0, "
-            "and for numbers that float16 cannot hold"
+            f"{loss.item():.3g}: try a smaller learning rate; else look for the square "
+            "root of 0, a division by 0, and numbers that float16 cannot hold"
         )
     optimizer.step()
     return loss.item()

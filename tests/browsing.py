@@ -265,7 +265,7 @@ def empty_parts(picture, part=1200):
     """Name each part of a picture, so many pixels high, that has one colour only."""
     with Image.open(picture) as image:
         # An eighth of the size is enough, and quickly read.
-        image.draft("L", (image.width // 8, image.height // 8))
+        image.draft("L", (image.width // 8, max(1, image.height // 8)))
         grey, step = image.convert("L"), part // 8
     # The last part ends where the picture does.
     tops = [*range(0, grey.height - step, step), max(0, grey.height - step)]

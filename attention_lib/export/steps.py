@@ -195,6 +195,7 @@ def _tensors(layers: Sequence[Any]) -> list[Tensor]:
 
 def _pairs(name: str, kept: Sequence[Tensor], count: int) -> Iterator[Any]:
     """Return the keys and values of each layer."""
+    require_instance(name, kept, Sequence)
     if len(kept) != count:
         raise ValueError(f"{name} must hold {count} tensors; got {len(kept)}")
     return zip(kept[::2], kept[1::2], strict=True)

@@ -99,11 +99,14 @@ class BookFigure(Figure):
 
 
 def as_array(array: Any) -> np.ndarray:
-    if not hasattr(array, "detach"):
-        return np.asarray(array)
-    array = array.detach().cpu()
-    # NumPy has no bfloat16.
-    return np.asarray(array.float() if "bfloat16" in str(array.dtype) else array)
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+        # NumPy has no bfloat16.
+        array = array.float() if "bfloat16" in str(array.dtype) else array
+    found = np.asarray(array)
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"a figure shows numbers; got {found.dtype}: {array!r:.60}")
+    return found
 
 
 def shades(*ends: tuple[float, str, float]) -> Colormap:

@@ -16,6 +16,7 @@ from attention_lib.plotting._figure import (
     as_array,
     styled,
 )
+from attention_lib.validation import require_instance, require_positive
 
 SHARES = (0.2, 0.45)  # opacities of even and odd heads: numbers stay legible
 
@@ -30,9 +31,20 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
         head_dim: how many consecutive features belong to one head.
 
     Raises:
-        ValueError: a token without a colour: 1 to 6 have one.
+        TypeError: lines that are not a list of mappings; cells that are not numbers.
+        ValueError: no line, or one without arrays; an array without two axes; a token
+            without a colour: 1 to 6 have one; a ``head_dim`` below 1.
     """
+    require_positive(head_dim=head_dim)
+    require_instance("lines", lines, Sequence)
+    for line in lines:
+        require_instance("each of lines", line, Mapping)
+    if not lines or not all(lines):
+        raise ValueError("there must be at least one line, and an array in each")
     arrays = [{name: as_array(cells) for name, cells in line.items()} for line in lines]
+    for name, cells in (pair for line in arrays for pair in line.items()):
+        if cells.ndim != 2 or 0 in cells.shape:
+            raise ValueError(f"{name} must be (rows, columns); got {cells.shape}")
     rows = [max(cells.shape[0] for cells in line.values()) for line in arrays]
     cols = [sum(cells.shape[1] for cells in line.values()) for line in arrays]
     gaps = [0.3 * (len(line) + 1) for line in arrays]

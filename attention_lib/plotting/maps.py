@@ -116,9 +116,9 @@ def show_masks(
 
 def _listed(words: Any) -> list[Any]:
     """Return the words of an axis as a list."""
-    if not isinstance(words, Iterable) or isinstance(words, Set):
-        kind = type(words).__name__
-        raise TypeError(f"the words of an axis must be a list; got {kind}")
+    if not isinstance(words, Iterable) or isinstance(words, Set | str):
+        received = repr(words) if isinstance(words, str) else type(words).__name__
+        raise TypeError(f"the words of an axis must be a list; got {received}")
     return list(words)
 
 

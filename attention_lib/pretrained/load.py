@@ -158,7 +158,9 @@ def load_pretrained(
     require_flags(copy=copy)
     path = require_path(path)
     if not path.exists():
-        raise ValueError(f"path must be a folder or a GGUF file; there is no {path}")
+        raise ValueError(
+            f"path must be a folder or a GGUF file that exists; got {str(path)!r}"
+        )
     is_gguf = path.suffix == ".gguf" and not path.is_dir()
     if not is_gguf and path.is_file():
         raise ValueError(

@@ -1,5 +1,6 @@
 """Save our weights in Hugging Face's format, so that other programs can read them."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,8 +48,16 @@ def save_pretrained(
     require_instance("fields", fields, Mapping)
     if shard_bytes is not None:
         require_positive(shard_bytes=shard_bytes)
-    if read_config(fields) != model.config:
-        raise ValueError("fields must be those that the model was built from")
+    if (config := read_config(fields)) != model.config:
+        unlike = next(
+            f"{it.name} is {getattr(config, it.name)!r} in them and "
+            f"{getattr(model.config, it.name)!r} in the model"
+            for it in dataclasses.fields(config)
+            if getattr(config, it.name) != getattr(model.config, it.name)
+        )
+        raise ValueError(
+            f"fields must be those that the model was built from: {unlike}"
+        )
     weights = {
         name: weight.detach().cpu() for name, weight in model.state_dict().items()
     }

@@ -49,7 +49,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
 
 
 def _from_folder(folder: Path) -> Tokenizer:
-    _read_json(folder / "tokenizer.json")  # its errors say more than those of from_file
+    if folder.name == "tokenizer.json":
+        raise ValueError(f"{folder} is a file: pass its folder")
+    if "model" not in _read_json(folder / "tokenizer.json"):
+        raise ValueError(
+            'tokenizer.json has no "model": it is another file, such as a vocabulary'
+        )
     inner = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     inner.no_truncation()
     inner.no_padding()

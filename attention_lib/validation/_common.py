@@ -34,7 +34,10 @@ def require_int(name: str, number: Any) -> None:
         return  # a size
     if isinstance(number, bool) or not isinstance(number, INTS):
         hint = ": convert it with `int(...)`" * isinstance(number, np.integer)
-        raise TypeError(f"{name} must be an int; got {number!r}{hint}")
+        received = repr(number)
+        if shape := getattr(number, "shape", ()):
+            received = f"{type(number).__name__} of shape {tuple(shape)}"
+        raise TypeError(f"{name} must be an int; got {received}{hint}")
 
 
 def require_between(name: str, number: Any, least: int, most: int, words: str) -> None:
@@ -72,8 +75,10 @@ def require_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
         if isinstance(array, Tensor)
         else array.dtype.kind == "f"
     ):
+        ids = array.dtype in (torch.int64, torch.int32)
+        hint = "embed token ids first, or convert numbers" if ids else "convert it"
         raise TypeError(
-            f"{name} must hold floats; got {array.dtype}: convert it with `.float()`"
+            f"{name} must hold floats; got {array.dtype}: {hint} with `.float()`"
         )
 
 

@@ -97,9 +97,12 @@ def require_mask(
         require_kind(name, mask, Tensor if isinstance(like, Tensor) else np.ndarray)
         require_same_device(name, mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
+        hint = "rows are queries, columns are keys"
+        if tuple(mask.shape) == (scores_shape[0], scores_shape[-1]):
+            hint = f"padding is (batch, 1, keys), `{name}[:, None]`"
         raise ValueError(
             f"{name} {tuple(mask.shape)} does not broadcast to the scores "
-            f"{tuple(scores_shape)}: rows are queries, columns are keys"
+            f"{tuple(scores_shape)}: {hint}"
         )
 
 
@@ -213,7 +216,7 @@ def _require_leading(name: str, array: Any, query: Any) -> None:
     if not broadcasts(shape, query.shape, until=-2):
         raise ValueError(
             f"the leading axes of {name}, {tuple(shape[:-2])}, do not broadcast to the "
-            f"query's, {tuple(query.shape[:-2])}: expand the query first"
+            f"query's, {tuple(query.shape[:-2])}: each must be equal, or 1 in {name}"
         )
 
 

@@ -399,8 +399,8 @@ def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
             raise ValueError("x must be (..., width); got a single number")
         if vector.shape != x.shape[-1:]:
             raise ValueError(
-                f"{name} must be {tuple(x.shape[-1:])}, one number for each number of "
-                f"a token; got {tuple(vector.shape)} for x {tuple(x.shape)}"
+                f"{name} must have one number for each number of a token; got {name} "
+                f"{tuple(vector.shape)} and x {tuple(x.shape)}"
             )
 
 
@@ -410,6 +410,7 @@ def require_token_ids(
     *,
     shortest: int = 0,
     max_len: int | None = None,
+    start: int = 0,
     like: Tensor | None = None,
 ) -> None:
     """Check that ids are (B, T) and fit the context; read none of their values.
@@ -421,6 +422,7 @@ def require_token_ids(
         lengths: how many tokens of each text are real, if given.
         shortest: the least length that a text may have.
         max_len: how many tokens a text may have, if known.
+        start: how many of them a cache holds already.
         like: one of the model's weights, whose device the ids must share.
     """
     require_whole("token_ids", token_ids)
@@ -430,10 +432,11 @@ def require_token_ids(
             f"token_ids must be (batch, length); got {tuple(token_ids.shape)}: write a "
             "single text as one row, `token_ids[None, :]`"
         )
-    if max_len is not None and token_ids.shape[1] > max_len:
+    if max_len is not None and start + token_ids.shape[1] > max_len:
+        held = f", of which the cache holds {start}" if start else ""
         raise ValueError(
-            f"token_ids hold {token_ids.shape[1]} tokens; the context has {max_len}: "
-            "cut the text, or build a model with a longer context_len"
+            f"token_ids hold {token_ids.shape[1]} tokens; the context has {max_len}"
+            f"{held}: cut the text, or build a model with a longer context_len"
         )
     if lengths is None:
         return

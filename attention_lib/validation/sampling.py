@@ -68,9 +68,11 @@ def require_next_scores(logits: Any, temperature: float) -> None:
     """Check the scores that a token is sampled from, but none of their values."""
     require_floats("logits", logits)
     if logits.ndim != 2 or 0 in logits.shape:
+        hint = "write the scores of a single text as one row, `logits[None, :]`"
+        if logits.ndim == 3:
+            hint = "take those after the last token, `logits[:, -1]`"
         raise ValueError(
-            f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: write the "
-            "scores of a single text as one row, `logits[None, :]`"
+            f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: {hint}"
         )
     if temperature and logits.is_meta:
         raise ValueError("logits on meta have no numbers: only temperature 0 works")

@@ -148,7 +148,7 @@ def require_heads(
     if d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model; got {num_heads} heads for a width of "
-            f"{d_model}: choose another number, or give head_dim"
+            f"{d_model}: choose another number, or give head_dim to a layer"
         )
     return d_model // num_heads
 
@@ -337,4 +337,7 @@ def require_open(request: Any, known: Iterable[Any]) -> None:
     if state is None:
         raise TypeError(f"request must be a Request; got {type(request).__name__}")
     if request not in known:
-        raise ValueError(f"the request does not wait or run here; it is {state}")
+        raise ValueError(
+            f"the request is {state}, and this server does not know it: it has ended, "
+            "or belongs to a different server"
+        )

@@ -333,9 +333,11 @@ def _config_size(model: Any, name: str) -> int:
 
 def _require_known(name: str, wrong: list[int], vocab_size: int) -> None:
     if wrong:
+        hint = "were they made by a different tokenizer?"
+        if wrong[0] == -100:
+            hint = "mark padding by lengths"
         raise ValueError(
-            f"{name} must be between 0 and {vocab_size - 1}; got {wrong[0]}: were "
-            "they made by a different tokenizer?"
+            f"{name} must be between 0 and {vocab_size - 1}; got {wrong[0]}: {hint}"
         )
 
 
@@ -347,9 +349,10 @@ def _require_row(name: str, ids: Any) -> None:
         received = type(ids).__name__
         whole = _holds_whole_numbers(ids)
     if not whole:
+        rows = getattr(ids, "ndim", 1) > 1
+        hint = "one text at a time" if rows else "encode a text first"
         raise TypeError(
-            f"{name} must be whole numbers in one row; got {received}: encode a text "
-            "first"
+            f"{name} must be whole numbers in one row; got {received}: {hint}"
         )
 
 

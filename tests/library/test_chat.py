@@ -324,8 +324,11 @@ def test_command_says_that_a_base_model_continues(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none"], "path must be a folder or a GGUF file; there is no none"),
-        (["none.gguf"], "path must be a folder or a GGUF file; there is no none.gguf"),
+        (["none"], "path must be a folder or a GGUF file that exists; got 'none'"),
+        (
+            ["none.gguf"],
+            "path must be a folder or a GGUF file that exists; got 'none.",
+        ),
         (["FOLDER", "--temperature=-1"], "temperature must be"),
         (["FOLDER", "--max-new-tokens=0"], "max_new_tokens must be at least 1"),
         (["FOLDER", "--seed=-1"], "seed must be between 0 and"),

@@ -169,7 +169,7 @@ def test_broken_file_is_refused(what, stored):
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a\.gguf: the header cannot be read"):
         GGUFFile(tmp_path / "a.gguf")
-    with pytest.raises(ValueError, match=r"path must be .* there is no .*a\.gguf"):
+    with pytest.raises(ValueError, match=r"path must be .* that exists; got .*a\.gguf"):
         load_pretrained(tmp_path / "a.gguf")
 
 

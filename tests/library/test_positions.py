@@ -56,7 +56,7 @@ def test_published_models_name_positions_beyond_their_table(refused):
     fields = {"model_type": "gpt2", "vocab_size": 7, "n_positions": 4, "n_embd": 4}
     model = Decoder(read_config(fields | {"n_layer": 1, "n_head": 2}))
     ids, beyond = torch.ones(1, 2, dtype=torch.int64), torch.tensor([0, 4])
-    with refused(ValueError, "token_ids must be between 0 and 6, positions between 0"):
+    with refused(ValueError, "positions must be from 0 to 3; got 0 to 4"):
         model(ids, positions=beyond)
 
 

@@ -412,5 +412,5 @@ def test_server_refuses_what_does_not_fit_in_words(refused):
     ours.submit([2], max_new_tokens=1, generator=shared)  # the other one is done
     ours.cancel(done)  # it is done already
     assert done.state == "done"
-    with refused(ValueError, "the request does not wait or run here; it is done"):
+    with refused(ValueError, "the request is done, and this server does not know it"):
         ours.fork(done)

@@ -162,7 +162,7 @@ def test_gguf_that_is_not_understood_is_refused(changes, words, tmp_path, refuse
     [
         ("tokenizer.json", None, "the folder"),
         ("tokenizer.json", "{", "tokenizer.json cannot be read"),
-        ("tokenizer.json", "{}", "folder has a broken tokenizer: Model missing"),
+        ("tokenizer.json", "{}", 'tokenizer.json has no "model"'),
         ("tokenizer_config.json", "[]", "tokenizer_config.json must hold an object"),
         ("tokenizer_config.json", '{"eos_token": 3}', "folder has a broken tokenizer"),
         ("generation_config.json", "x", "generation_config.json cannot be read"),

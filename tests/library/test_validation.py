@@ -217,8 +217,11 @@ TYPES = [
        v.require_ids, wrong, 7) for wrong, came in [
           ("text", "str"), ([1.0], "list"), ([[1, 2]], "list"), (None, "NoneType"),
           (iter([1]), "list_iterator"), (np.ones(2), "ndarray"),
-          (np.ones((2, 2), int), "ndarray"), (floats(2), "torch.float32 of shape (2,)"),
-          (trues("torch", 2), "torch.bool of shape (2,)"),
+          (floats(2), "torch.float32 of shape (2,)"),
+          (trues("torch", 2), "torch.bool of shape (2,)")]),
+    *((f"ids must be whole numbers in one row; got {came}: one text at a time",
+       v.require_ids, wrong, 7) for wrong, came in [
+          (np.ones((2, 2), int), "ndarray"),
           (whole(1, 2), "torch.int64 of shape (1, 2)")]),
     ("calls must be a function; got int", P(v.require_function, "calls", 3)),
     ("causal must be True or False; got 'no'", P(v.require_flags, causal="no")),
@@ -232,7 +235,7 @@ TYPES = [
 ]
 VALUES += [
     ("eps must be at least 0 and finite; got -1", P(v.require_features, W, eps=-1)),
-    ("weight must be (4,), one number for each number of a token; got (1, 4) for x "
+    ("weight must have one number for each number of a token; got weight (1, 4) and x "
      "(3, 4)", P(v.require_features, W, weight=floats(1, 4))),
     ("token_ids hold 4 tokens; the context has 3: cut the text, or build a model with "
      "a longer context_len", P(v.require_token_ids, whole(2, 4), max_len=3)),
@@ -283,7 +286,7 @@ BY_KIND = [
 OTHER_KINDS = [
     ("numpy", np.zeros((3, 4)), "have the type of the query, float32; got float64"),
     ("torch", floats(3, 4).double(), "have the type of the query, torch.float32; g"),
-    ("torch", whole(3, 4), "hold floats; got torch.int64: convert it with `.float"),
+    ("torch", whole(3, 4), "hold floats; got torch.int64: embed token ids first, or "),
     ("torch", meta(3, 4), "be on the device of the query, cpu; got meta: move it with"),
     ("torch", np.zeros((3, 4)), "be a torch.Tensor; got ndarray"),
     ("numpy", floats(3, 4), "be a numpy.ndarray; got Tensor"),
@@ -337,7 +340,7 @@ def test_check_inputs_names_shapes(kind, refused, words, name, shape):
 def test_check_inputs_names_leading_axes(kind, refused, name, wanted, came):
     made = zeros(kind, *came, *SHAPES[name])
     words = f"the leading axes of {name}, {came}, do not broadcast to the query's, "
-    with refused(ValueError, f"{words}{wanted}: expand the query first"):
+    with refused(ValueError, f"{words}{wanted}: each must be equal, or 1 in {name}"):
         inputs(kind, **{"query": zeros(kind, *wanted, 2, 4), name: made})
 
 

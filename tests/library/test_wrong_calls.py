@@ -1,8 +1,14 @@
 """Wrong calls of public functions are refused, in words that name the argument."""
 
-import pytest
+import re
 
-from tests.library.wrong_calls import CALLS, fault
+import pytest
+import torch
+
+import attention_lib as al
+from attention_lib import cross_attention, plotting, training
+from attention_lib.export import DynamicCacheStep
+from tests.library.wrong_calls import CALLS, IDS, MODEL, TEXTS, TRANSLATOR, fault
 
 # Without a target, a loss is nan.
 KNOWN = {"next_token_loss(lengths"}
@@ -40,3 +46,59 @@ def test_exports_without_what_is_wrong_are_right():
     for function, right, _ in CALLS:
         if exports(function):
             function(**right)
+
+
+LAYER, OTHER = al.MultiHeadAttention(4, 2), al.MultiHeadAttention(4, 1)
+X, PADDING = torch.ones(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+FULL = MODEL.new_cache(2)
+MODEL(IDS.repeat(1, 2), cache=FULL)
+KEPT = cross_attention.cache_memory(OTHER, X)
+GREAT = training.TrainConfig(steps=4, batch_size=2, learning_rate=1e6)
+# Calls that were once refused in words about something that the caller had not given.
+MISLED = {
+    "mask (2, 3) does not broadcast to the scores (2, 2, 3, 3): padding is (batch, 1, "
+    "keys), `mask[:, None]`": lambda: LAYER(X, PADDING, causal=True),
+    "embed token ids first": lambda: al.generate(LAYER, IDS, max_new_tokens=2),
+    "the context has 8, of which the cache holds 6": lambda: MODEL(IDS, cache=FULL),
+    "token_ids must be between 0 and 6; got 9": lambda: MODEL(IDS + 8),
+    "positions must be between 0 and 7; got 9 to 9": lambda: MODEL(
+        IDS, positions=torch.full((3,), 9)
+    ),
+    "kept holds 1 heads of width 4; the layer has 2 of width 2": lambda: (
+        cross_attention.attend_cached(LAYER, X, KEPT)
+    ),
+    "source must be a multi-head layer; got <class": lambda: al.copy_weights(
+        al.MultiHeadAttention, LAYER
+    ),
+    "mha must be one of": lambda: al.TinyBlock(4, 2, mha="gqa"),
+    "source and target must hold equally many texts; got 2 and 1": lambda: TRANSLATOR(
+        IDS, IDS[:1]
+    ),
+    "got a tensor (2, 3, 4)": lambda: TRANSLATOR.decode(IDS, X),
+    "past must be a Sequence; got KVCache": lambda: DynamicCacheStep(MODEL)(
+        IDS, MODEL.new_cache(2)
+    ),
+    "the words of an axis must be a list; got 'title'": lambda: plotting.show_masks(
+        PADDING[:, :2], ["a", "b"], "title"
+    ),
+    "a figure shows numbers; got object": lambda: plotting.show_bars(
+        {"w": [1, None]}, ["a", "b"], xlabel="", ylabel=""
+    ),
+    "x must be (rows, columns); got (2,)": lambda: plotting.show_cells(
+        [{"x": [10, 11]}], head_dim=1
+    ),
+    "take those after the last token": lambda: al.sample_token(torch.ones(2, 3, 7)),
+}
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("words", MISLED)
+def test_words_are_about_what_was_given(words):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        MISLED[words]()
+
+
+def test_gradient_of_a_huge_loss_names_the_learning_rate():
+    model = al.TinyLM(al.ModelConfig(7, 8, 4, 2, 1))
+    with pytest.raises(ValueError, match="try a smaller learning rate"):
+        training.train(model, TEXTS, GREAT)
