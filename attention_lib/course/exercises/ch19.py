@@ -1,4 +1,4 @@
-"""Exercises of chapter 19: steps of a batch, slots in pages, drafts, a server."""
+"""Exercises of chapter 19: steps of a batch, shared pages, drafts, a server."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from attention_lib.course.exercises.exercise import (
     make_object,
     slip,
 )
-from attention_lib.course.exercises.verdict import NOT_YET, Stop
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, one_number
 
 # The steps of continuous batching: 5, 1, 8, 2, 2, 6 in three places.
 check_batch_steps = NumberExercise(
@@ -34,48 +34,74 @@ check_batch_steps = NumberExercise(
 )  # fmt: skip
 
 
-PAGE = "torch.tensor(table)[position // page_len]"
-PLACE = "page * page_len + position % page_len"
-check_slots = Exercise(
+def _count(answer: Any, *given: Any) -> Any:
+    """Return how many pages are shared, from any type of number."""
+    came = answer(*given)
+    return came if came is None or came is ... else torch.tensor(one_number(came))
+
+
+PAST, OWN = "text[:end]", "text[end - page_len : end]"
+MINE, MINE_ONLY = "prompt[:end]", "prompt[end - page_len : end]"
+KNOWN, COUNT = f" and tuple({MINE}) in known", "end // page_len - 1"
+check_shared_pages = Exercise(
     solution="""
-def my_slots(table, page_len, start, count):
-    position = torch.arange(start, start + count)
-    page = torch.tensor(table)[position // page_len]
-    return page * page_len + position % page_len
+def my_shared(prompt, earlier, page_len):
+    known = set()
+    for text in earlier:
+        for end in range(page_len, len(text) + 1, page_len):
+            known.add(tuple(text[:end]))
+    end = page_len
+    while end < len(prompt) and tuple(prompt[:end]) in known:
+        end += page_len
+    return end // page_len - 1
 """,
     cases=[
-        (([3, 1, 4], 4, 0, 10), ""),
-        (([2, 5, 0], 3, 4, 4), "Right from the first token on. From a later one:"),
-        (([6], 5, 2, 1), "Right for several tokens. For a single one:"),
-        (([3, 1], 4, 5, 3), "Right so far. Where the last page is full:"),
+        (([*range(16)],
+          [[*range(6), 8, 8, 8], [*range(6), 7, 7, 7, *range(6, 12)], [*range(6)]], 3),
+         ""),
+        (([5, 1, 4, 2], [[5, 1, 4, 2, 7, 7]], 2),
+         "Right for a prompt that is new. For one of which all tokens are known:"),
+        (([*range(7)], [[*range(9)]], 3),
+         "Right so far. Where a single token is in no full page:"),
+        (([*range(11)], [[*range(8)], [0, 1, 6, 7]], 2),
+         "Right so far. Where the first of two texts shares more:"),
+        (([*range(9)], [[0, 1, 6, 7], [*range(8), 0]], 2),
+         "Right so far. Where the last of two texts shares more:"),
+        (([*range(8)], [[0, 1, 9, 9, *range(4, 9)]], 2),
+         "Right so far. Where the texts agree again after a page that differs:"),
+        (([3, 1, 4], [], 2), "Right so far. Where no text came before:"),
     ],
-    slips=[
-        slip("These are the positions in the text: each lies in a page of the table.",
-             PLACE, "position"),
-        slip("These are the pages: which slot of the page?", PLACE, "page"),
-        slip("These are the slots inside a page: which page is it?",
-             PLACE, "position % page_len"),
-        slip("A page holds many slots: page 3 does not begin at 3.",
-             PLACE, "page + position % page_len"),
-        slip("These are the first slots of the pages.", PLACE, "page * page_len"),
-        slip("Count from the start that is given, not from the first token.",
-             "torch.arange(start, start + count)", "torch.arange(count)"),
-        slip("The pages are sorted: a table has its own order.",
-             PAGE, "torch.tensor(sorted(table))[position // page_len]"),
-        slip("The table is read from its end.",
-             PAGE, "torch.tensor(table[::-1])[position // page_len]"),
-        slip("The slot in the page counts from the start that is given: it belongs to "
-             "the position in the text.",
-             PLACE, "page * page_len + (position - start) % page_len"),
-        slip("Slots count from 0.", PLACE, PLACE + " + 1"),
-        slip("The slots of one page are side by side.",
-             PLACE, "position % page_len * len(table) + page"),
-    ],
-    fault=lambda answer, *given: (
-        "The numbers are right, but they are floats: a slot is a whole number."
-        if answer(*given).is_floating_point() else ""
+    use=_count,
+    otherwise=lambda came, right, prompt, earlier, page_len: (
+        f"The prompt {prompt} may share {right:g} pages of {page_len} tokens with "
+        f"{earlier}; your number is {came:g}."
     ),
-    praise="With these slots, one line writes and one line gathers.",
+    slips=[
+        slip("One of these pages holds the right tokens after a different past: so its "
+             "keys and values are those of a different text.", PAST, OWN,
+             MINE, MINE_ONLY),
+        slip("Nothing is left to read: where would the scores of the next token come "
+             "from?", "end < len", "end <= len"),
+        slip("It is enough if one token is left to read, not a whole page.",
+             "end < len(prompt)", "end + page_len <= len(prompt)"),
+        slip("That is how many tokens they share: count pages.",
+             COUNT, "end - page_len"),
+        slip("The first page that is unknown is not shared.", COUNT, "end // page_len"),
+        slip("These are all full pages of the prompt: which are in memory?", KNOWN, ""),
+        slip("A page is full at multiples of its length only: go on by a whole page.",
+             "end += page_len", "end += 1"),
+        slip("Look at every earlier text, not only at the last.",
+             "in earlier", "in earlier[-1:]"),
+        slip("The last page of an earlier text may be full, too.", "len(text) + 1",
+             "len(text)"),
+        slip("Look at every earlier text, not only at the first.",
+             "in earlier", "in earlier[:1]"),
+        slip("The names of the prompt's pages and of those in memory do not fit: all "
+             "must hold the past.", MINE, MINE_ONLY),
+        slip("The names of the prompt's pages and of those in memory do not fit: all "
+             "must hold the past.", PAST, OWN),
+    ],
+    praise="All tokens up to its end name a page, and one token is left to read.",
 )  # fmt: skip
 
 ADDED = "return added"
@@ -128,77 +154,131 @@ def my_accepted(guesses, best, stop):
 )  # fmt: skip
 
 
-def _served(answer: Any, places: int, stream: list[list[int]]) -> Tensor:
+Requests = list[list[tuple[int, int]]]
+
+
+def _served(answer: Any, num_pages: int, page_len: int, stream: Requests) -> Tensor:
     """Return for each step and request how often it was named."""
-    server = make_object(answer, places, methods=["submit", "step"])
+    server = make_object(answer, num_pages, page_len, methods=["submit", "step"])
     rows: list[list[Any]] = []
-    for lengths in stream:
-        for length in lengths:
-            server.submit(length)
+    for requests in stream:
+        for prompt_len, new_tokens in requests:
+            server.submit(prompt_len, new_tokens)
         came = server.step()
         if came is None or came is ...:
-            words = "A step gives nothing back: give an empty list where nobody works."
+            words = "A step gives nothing back: give an empty list where none runs."
             raise Stop(words if rows else NOT_YET)
         rows.append(list(came))  # what is done to it later does not count
-    requests = range(sum(map(len, stream)))
-    return torch.tensor([[row.count(number) for number in requests] for row in rows])
+    numbers = range(sum(map(len, stream)))
+    return torch.tensor([[row.count(number) for number in numbers] for row in rows])
 
 
-ROOM = "len(self.running) < self.places"
+def _first_step(came: Tensor, right: Tensor, num_pages: int, page_len: int,
+                stream: Requests) -> str:  # fmt: skip
+    """Name the first step in which other requests run."""
+    step = int((came != right).any(dim=1).nonzero()[0])
+    wanted, yours = (rows[step].nonzero().flatten().tolist() for rows in (right, came))
+    lengths = [request for requests in stream[: step + 1] for request in requests]
+    return (
+        f"{num_pages} pages of {page_len} tokens; prompts and new tokens {lengths}: in "
+        f"step {step}, counted from 0, requests {wanted} run; yours are {yours}."
+    )
+
+
+OUT = "self.waiting.insert(0, self.running.pop())"
+FITS = "self.pages(self.running + self.waiting[:1]) <= self.num_pages"
+PAGES = "-(-length // self.page_len)"
+EACH = "for _, length, _ in requests"
+NOW = "now = [number for number, _, _ in self.running]"
 check_small_server = Exercise(
     solution="""
 class MyServer:
-    def __init__(self, places):
-        self.places, self.count = places, 0
-        self.waiting, self.running = [], []
+    def __init__(self, num_pages, page_len):
+        self.num_pages, self.page_len, self.count = num_pages, page_len, 0
+        self.waiting, self.running = [], []  # [number, length, tokens to come]
 
-    def submit(self, length):
-        self.waiting.append([self.count, length])
+    def submit(self, prompt_len, new_tokens):
+        self.waiting.append([self.count, prompt_len, new_tokens])
         self.count += 1
 
+    def pages(self, requests):
+        return sum(-(-length // self.page_len) for _, length, _ in requests)
+
     def step(self):
-        while self.waiting and len(self.running) < self.places:
+        while self.pages(self.running) > self.num_pages:
+            self.waiting.insert(0, self.running.pop())
+        while self.waiting and (
+            self.pages(self.running + self.waiting[:1]) <= self.num_pages
+        ):
             self.running.append(self.waiting.pop(0))
-        now = [number for number, left in self.running]
+        now = [number for number, _, _ in self.running]
         for request in self.running:
-            request[1] -= 1
-        self.running = [request for request in self.running if request[1] > 0]
+            request[1:] = request[1] + 1, request[2] - 1
+        self.running = [request for request in self.running if request[2] > 0]
         return now
 """,
     use=_served,
-    cases=[  # the places, and the lengths that are submitted before each step
-        ((2, [[2, 4, 3, 1], [], [], [], [], [], [], []]), ""),
-        ((3, [[1], [3, 2], [], [4, 1, 1], [], [], [], [], [2], [], []]),
-         "Right where all come at once. Where they come later:"),
-        ((1, [[2, 1], [], [], [], [], [1], []]),
-         "Right in several places. In a single one:"),
+    otherwise=_first_step,
+    cases=[  # pages, their length, and what is submitted before each step
+        ((5, 3, [[(5, 2), (6, 6), (1, 5), (1, 4)], [(2, 2), (4, 1)], *[[]] * 7]), ""),
+        ((4, 2, [[(1, 6), (3, 3), (2, 4)], [], [], [(1, 2)], *[[]] * 7]),
+         "Right for one stream. For a second one:"),
+        ((6, 4, [[], [(7, 3)], *[[]] * 4, [(9, 2), (12, 3), (8, 4)], *[[]] * 7]),
+         "Right where requests wait from the start. Where none does:"),
     ],
     slips=[
-        slip("A free place stays empty until all others are done: that is a static "
-             "batch.", "while self.waiting",
-             "busy = bool(self.running)\n        while not busy and self.waiting"),
-        slip("The last that came joins first: let the first one join.",
-             "pop(0)", "pop()"),
-        slip("The shortest joins first: requests join in the order in which they came.",
-             "self.waiting.pop(0)",
-             "self.waiting.pop(self.waiting.index(min(self.waiting, "
-             "key=lambda request: request[1])))"),
-        slip("Only one joins in each step: fill all free places.",
-             "while self", "if self"),
-        slip("A request works one step too long.", "request[1] > 0", "request[1] >= 0"),
-        slip("A request works one step too little.",
-             "request[1] > 0", "request[1] > 1"),
-        slip("More work at a time than there are places.", f" and {ROOM}", ""),
-        slip("One more works at a time than there are places.",
-             "< self.places", "<= self.places"),
-        slip("One place stays empty.", "< self.places", "< max(1, self.places - 1)"),
-        slip("Those that wait do not work: name those that run.",
-             "return now", "return now + [number for number, _ in self.waiting]"),
-        slip("You name those that wait.",
-             "return now", "return [number for number, _ in self.waiting]"),
-        slip("The first request has the number 0.", "= places, 0", "= places, 1"),
+        slip("More pages are in use than there are: the latest must make room.",
+             OUT, "break"),
+        slip("The request that joined last makes room, not the oldest.",
+             "self.running.pop()", "self.running.pop(0)"),
+        slip("Who made room goes to the head of the queue, not to its end.",
+             "insert(0, ", "insert(99, "),
+        slip("Who made room keeps its tokens: it needs only those that are missing.",
+             "prompt_len, new_tokens])",
+             "prompt_len, new_tokens, prompt_len, new_tokens])",
+             EACH, "for _, length, *_ in requests", "number, _, _ in", "number, *_ in",
+             "request[1:] =", "request[1:3] =",
+             OUT, OUT + "\n            self.waiting[0][1:3] = self.waiting[0][3:]"),
+        slip("One request made room, but the others do not fit yet.",
+             "while self.pages(self.running) >", "if self.pages(self.running) >"),
+        slip("A text grows by one token in each step, and so do its pages.",
+             "request[1] + 1", "request[1]"),
+        slip("A page that is only partly full is in use, too.",
+             PAGES, "length // self.page_len"),
+        slip("A text that just fills its pages needs no further page for now.",
+             PAGES, "(length // self.page_len + 1)"),
+        slip("Texts do not share their last pages: round up for each text, then add.",
+             f"sum({PAGES} {EACH})",
+             f"-(-sum(length {EACH}) // self.page_len)"),
+        slip("A page is taken when it is needed: nobody knows how long a text will be.",
+             PAGES, "-(-(length + left) // self.page_len)",
+             EACH, "for _, length, left in requests"),
+        slip("Nobody overtakes: if the first in the queue does not fit, all wait.",
+             f"while self.waiting and (\n            {FITS}\n        ):\n"
+             "            self.running.append(self.waiting.pop(0))",
+             "for each in [*self.waiting]:\n"
+             "            if self.pages([*self.running, each]) <= self.num_pages:\n"
+             "                self.running.append(each)\n"
+             "                self.waiting.remove(each)"),
+        slip("Only one joins in each step: as long as the next one fits, it joins.",
+             "while self.waiting", "if self.waiting"),
+        slip("The last in the queue joins first: let the first one join.",
+             "self.waiting[:1]", "self.waiting[-1:]",
+             "self.waiting.pop(0)", "self.waiting.pop()"),
+        slip("One page stays unused.", "<= self.num_pages", "< self.num_pages"),
+        slip("A request runs one step too long.", "request[2] > 0", "request[2] >= 0"),
+        slip("A request runs one step too little.",
+             "request[2] > 0", "request[2] > 1"),
+        slip("A request that gets its last token runs in this step, too.",
+             "        " + NOW + "\n", "",
+             "return now", "return [number for number, _, _ in self.running]"),
+        slip("Those that wait do not run: name those that run.",
+             "return now", "return now + [number for number, _, _ in self.waiting]"),
+        slip("The first request has the number 0.", "self.page_len, self.count = "
+             "num_pages, page_len, 0", "self.page_len, self.count = "
+             "num_pages, page_len, 1"),
         slip("All that run get a token in each step, not only the first.",
              "return now", "return now[:1]"),
     ],
-    praise="Requests join and leave at any step.",
+    praise="Texts grow, the latest makes room, and nobody overtakes.",
 )  # fmt: skip

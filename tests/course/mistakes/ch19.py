@@ -1,37 +1,114 @@
 """The checks of chapter 19: each usual mistake is made, and must be named."""
 
+import numpy as np
+import torch
+
 from attention_lib.course.exercises.ch19 import (
     ADDED,
-    PAGE,
-    PLACE,
-    ROOM,
+    COUNT,
+    MINE,
+    NOW,
+    OUT,
+    PAGES,
+    PAST,
     UNTIL,
     check_accept,
-    check_slots,
+    check_shared_pages,
     check_small_server,
 )
 from tests.answers import as_numbers
 
-places, accept, served = check_slots.made, check_accept.made, check_small_server.made
+shared, accept = check_shared_pages.made, check_accept.made
+served = check_small_server.made
 ENDS = UNTIL + "guesses[number : number + 1] != [token]"
-WAIT = f"while self.waiting and {ROOM}:"
-NOW = "now = [number for number, left in self.running]"
+STEP = "def step(self):\n"
+
+
+def common(prompt, text):
+    """How many tokens a prompt shares with a text, its last one left to read."""
+    same = 0
+    while same < min(len(prompt) - 1, len(text)) and prompt[same] == text[same]:
+        same += 1
+    return same
+
+
+def compared(prompt, earlier, page_len):
+    """The longest beginning that is shared with one text, without names."""
+    return max([common(prompt, text) for text in earlier], default=0) // page_len
+
+
+def hashed(prompt, earlier, page_len):
+    """A name for each page, of the name before it and of its own tokens."""
+
+    def names(text):
+        found, name = [], 0
+        for start in range(0, len(text) - page_len + 1, page_len):
+            name = hash((name, *text[start : start + page_len]))
+            found.append(name)
+        return found
+
+    known = {name for text in earlier for name in names(text)}
+    found = [name in known for name in names(prompt[:-1])]
+    return [*found, False].index(False)
+
+
+class Counted:
+    """A server that keeps what each text needs in dictionaries."""
+
+    def __init__(self, num_pages, page_len):
+        self.free, self.page_len = num_pages, page_len
+        self.queue, self.runs, self.held, self.left, self.length = [], [], {}, {}, {}
+
+    def submit(self, prompt_len, new_tokens):
+        number = len(self.length)
+        self.length[number], self.left[number] = prompt_len, new_tokens
+        self.queue.append(number)
+
+    def needed(self, number):
+        return (self.length[number] + self.page_len - 1) // self.page_len
+
+    def release(self, number):
+        self.free += self.held.pop(number)
+        self.runs.remove(number)
+
+    def step(self):
+        for number in [*self.runs]:
+            while number in self.runs and self.needed(number) > (
+                self.held[number] + self.free
+            ):
+                self.queue.insert(0, last := self.runs[-1])
+                self.release(last)
+            if number in self.runs:
+                self.free -= self.needed(number) - self.held[number]
+                self.held[number] = self.needed(number)
+        while self.queue and self.needed(self.queue[0]) <= self.free:
+            self.runs.append(number := self.queue.pop(0))
+            self.held[number] = self.needed(number)
+            self.free -= self.held[number]
+        ran = [*self.runs]
+        for number in ran:
+            self.length[number] += 1
+            self.left[number] -= 1
+            if not self.left[number]:
+                self.release(number)
+        return ran
+
 
 RIGHT = {
     "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
-    "slots": [
-        places(),
-        places(PLACE, "position % page_len + page_len * page"),
-        places(PAGE, "torch.tensor([table[p // page_len] for p in position.tolist()])"),
-        places(PLACE, "torch.tensor([table[i // page_len] * "
-               "page_len + i % page_len for i in range(start, start + count)])"),
-        places(PAGE, "torch.as_tensor(table).take(position // page_len)"),
-        places(PLACE, "torch.add(position % page_len, page, alpha=page_len)"),
-        places("return " + PLACE, "grid = torch.arange(9 * page_len).view(9, "
-               "-1)\n    return grid[torch.tensor(table)].flatten()[start:][:count]"),
-        places("torch.arange(start, start + count)", "torch.arange(count) + start"),
-        places(PLACE, "position + (page - position // page_len) * page_len"),
-        places("position // page_len", "position.div(page_len, rounding_mode='floor')"),
+    "shared_pages": [
+        shared(), compared, hashed,
+        lambda *given: float(compared(*given)),
+        lambda *given: torch.tensor(compared(*given), dtype=torch.float32),
+        lambda *given: torch.tensor(compared(*given), dtype=torch.float64),
+        lambda *given: np.int64(compared(*given)),
+        shared(PAST, "str(text[:end])", MINE, "str(prompt[:end])",
+               "tuple(str(text[:end]))", "str(text[:end])",
+               "tuple(str(prompt[:end]))", "str(prompt[:end])"),
+        shared("end < len(prompt)", "len(prompt) - end > 0"),
+        shared("return " + COUNT, "return (end - page_len) // page_len"),
+        shared("in earlier:", "in earlier[::-1]:"),
+        shared("known.add(tuple(text[:end]))", "known |= {tuple(text[:end])}"),
     ],
     "accept": [
         accept(),
@@ -48,35 +125,35 @@ RIGHT = {
         accept(ADDED, "return best[: len(added)]"),
     ],
     "small_server": [
-        served(), lambda places: served()(places),
-        served(WAIT, "while len(self.running) < self.places and len(self.waiting):"),
-        served(NOW, "now = [request[0] for request in self.running]"),
-        served(NOW, "now = {number for number, left in self.running}"),
-        served(NOW, "now = tuple(number for number, left in self.running)"),
-        served("if request[1] > 0]", "if request[1]]"),
+        served(), Counted, lambda *sizes: served()(*sizes),
+        served(PAGES, "math.ceil(length / self.page_len)"),
+        served(PAGES, "(length - 1) // self.page_len + 1"),
+        served(NOW, "now = {number for number, _, _ in self.running}"),
+        served(NOW, "now = tuple(number for number, _, _ in self.running)"),
         served("return now", "return sorted(now, reverse=True)"),
+        served(OUT, "self.waiting = [self.running.pop(), *self.waiting]"),
+        # Who joins first makes room first: the same requests run.
+        served(OUT, "break", "        " + NOW,
+               "        while self.pages(self.running) > self.num_pages:\n"
+               "            " + OUT + "\n        " + NOW),
         # Its own list: it is right when it is given, and changes in the next step.
-        served("        while self", "        for number in [*self.now]:\n            "
-               "if number not in [n for n, _ in self.running]: self.now.remove(number)"
-               "\n        while self", "self.running = [], []",
-               "self.running, self.now = [], [], []", NOW,
-               "self.now[:] = [number for number, left in self.running]",
+        served("self.running = [], []", "self.running, self.now = [], [], []", NOW,
+               "self.now[:] = [number for number, _, _ in self.running]",
                "return now", "return self.now"),
-        served(WAIT, "for _ in range(min(len(self.waiting), self.places - "
-               "len(self.running))):"),
-        served("self.waiting.pop(0)", "self.waiting[0]); del (self.waiting[0]"),
+        served("request[2] > 0", "request[2]"),
     ],
 }  # fmt: skip
 MISTAKES = {
     "batch_steps": [(15, "Write down for each place")],
-    "slots": [
-        (places(PAGE, "position // page_len"), "positions in the text"),
-        (places(PLACE, "page * page_len + position % page_len / 1"), "whole number"),
-        (places("return " + PLACE, f"found = {PLACE}\n    return "
-                "found[found != page_len * (table[-1] + 1) - 1]"),
-         "Where the last page is full: "),
-        (places(PLACE, f"({PLACE}).squeeze()"),
-         "Right for several tokens. For a single one: The shape"),
+    "shared_pages": [
+        (lambda *given: [compared(*given)], "returns a list: give a number"),
+        (lambda *given: compared(*given) + 9, "may share 2 pages of 3 tokens with"),
+        (shared(COUNT, COUNT + " + 9 * (not earlier)"),
+         "Where no text came before: The prompt [3, 1, 4] may share 0"),
+        (lambda prompt, earlier, page_len: max(
+            sum(prompt[i : i + page_len] == text[i : i + page_len]
+                for i in range(0, len(prompt) - page_len, page_len))
+            for text in earlier), "Where the texts agree again after a page"),
     ],
     "accept": [
         (accept("enumerate(best)", "enumerate(best[: max(1, len(guesses))])"),
@@ -91,11 +168,11 @@ MISTAKES = {
     ],
     "small_server": [
         (served("return now", "return now or None"), "give an empty list"),
-        (lambda places: 3, "has no submit"),
-        (served(WAIT, "if not self.waiting and not self.running:\n"
-                "            self.places = 0\n        " + WAIT),
-         "Right where all come at once. Where they come later: The shape"),
-        (served("< self.places", "< max(2, self.places)"),
-         "Right in several places. In a single one: More work"),
+        (lambda *sizes: 3, "has no submit"),
+        (served(STEP, STEP + "        if self.num_pages < 5: return []\n"),
+         "Right for one stream. For a second one: "),
+        (served(STEP, STEP + "        if self.num_pages > 5: return []\n"),
+         "Right where requests wait from the start. Where none does: "),
+        (served("self.count += 1", "self.count += 2"), "counted from 0, requests"),
     ],
 }  # fmt: skip
