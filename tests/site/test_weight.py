@@ -1,11 +1,9 @@
 """The pages are light: what a reader's browser fetches for each, and nothing jumps."""
 
 import re
-from functools import cache, reduce
 
 import pytest
 
-from tests.pages import loaded_addresses, target
 from tests.running import sample
 from tests.site.weight import total, weigh
 from tools.chapters import SITE, chapter_paths
@@ -29,20 +27,21 @@ def context(browser):
         yield context
 
 
-@cache
-def shared():
-    """What a reader of any chapter has: the files that all of them name."""
-    named = [{target(page, it) for it in loaded_addresses(page)} for page in CHAPTERS]
-    return reduce(set.intersection, named)
+@pytest.fixture(scope="module")
+def shared(context):
+    """What a reader of any chapter has: the files that each of three asks for."""
+    return set.intersection(*(weigh(context, page).first for page in CHAPTERS[::12]))
 
 
 @pytest.mark.parametrize("page", SOME_SLOW, ids=lambda page: page.stem)
-def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(context, page):
+def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(
+    context, shared, page
+):
     weight = weigh(context, page)
     assert weight.absent == set()
     assert total(weight.whole) <= FIRST
-    assert len(shared()) > 5
-    assert total(weight.first - shared()) <= NEXT
+    assert len(shared) > 5
+    assert total(weight.first - shared) <= NEXT
     # A font that came by itself would be one that its style sheet misses.
     left_out = re.compile(r"woff2|fontawesome|mathjax|katex.*js")
     assert [it.name for it in weight.whole if left_out.search(it.name)] == []
