@@ -17,6 +17,7 @@ from tools.record import update
 from tools.site import build as site
 from tools.site import extension, progress
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
+from tools.site.kept import Kept
 
 
 @pytest.fixture
@@ -159,6 +160,26 @@ def test_chapter_without_a_record_stops_the_build(tmp_path):
     app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(mystnb_config=env))
     with pytest.raises(ExtensionError, match=f"^{chapter.stem}: .*make notebooks"):
         extension._fill_cache(app)
+
+
+def test_chapter_is_made_again_when_it_or_what_is_shared_changes(tmp_path):
+    chapter, module = tmp_path / "chapters/a.md", tmp_path / "attention_lib/b.py"
+    for file in (chapter, module):
+        file.parent.mkdir()
+        file.write_text("x")
+
+    def is_new(extra="", file=chapter):
+        kept = Kept(tmp_path / "kept.json", tmp_path, extra)
+        found = kept.is_new("a", file)
+        kept.write()
+        return found
+
+    assert [is_new(), is_new()] == [True, False]
+    for file in (chapter, module):
+        file.write_text("y")
+        assert [is_new(), is_new()] == [True, False]
+    assert [is_new("titles"), is_new("titles")] == [True, False]
+    assert is_new("titles", tmp_path / "gone.md")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,9 @@ def digest(root: Path, within: str = "") -> str:
     """Return one hash of everything that the site is made from, its address too."""
     found = hashlib.sha256(str(repository_address(root)).encode())
     inside = root / within
-    for path in filter(lambda it: it.is_relative_to(inside), made_from(root)):
+    for path in made_from(root):
+        if not path.is_relative_to(inside) or not path.is_file():
+            continue
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest()

@@ -52,11 +52,14 @@ def _fill_cache(app: Any) -> None:
     from tools.record.convert import unfolded
     from tools.record.drafts import read_record
     from tools.record.freshness import stale_causes
+    from tools.site.kept import Kept
 
-    root = Path(app.srcdir)
-    cache = get_cache(app.env.mystnb_config.execution_cache_path)
+    root, folder = Path(app.srcdir), Path(app.env.mystnb_config.execution_cache_path)
+    cache, kept = get_cache(str(folder)), Kept(folder / "filled.json", root)
     for chapter in chapter_paths(root):
         path = notebook_path(chapter)
+        if not kept.is_new(chapter.stem, chapter, path):
+            continue
         record = read_record(path)
         causes = stale_causes(read_chapter(chapter), record, root)
         if record is None or causes:
@@ -66,6 +69,7 @@ def _fill_cache(app: Any) -> None:
             cell.metadata = NotebookNode(unfolded(cell))
         bundle = CacheBundleIn(record, str(path))
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    kept.write()
 
 
 def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:

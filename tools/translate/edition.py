@@ -142,12 +142,20 @@ def write_notebooks(english: Path, tree: Path) -> None:
     from tools.record.convert import plain_notebook
     from tools.record.drafts import read_record, store
     from tools.record.freshness import fingerprints, seal, stale_causes
+    from tools.site.kept import Kept
     from tools.translate.outputs import translate_outputs
 
     lines = lines_of(table())
     book = read_book(tree)
+    # A reference shows the title, or the number, of what it refers to.
+    titles = [[it.name, it.title, it.number] for it in book.labels.values()]
+    shared = json.dumps([titles, lines, sorted(map(str, book.entries.values()))])
+    kept = Kept(tree / "_build/notebooks.json", tree, shared)
     for chapter in chapter_paths(tree):
-        source = english / chapter.relative_to(tree)
+        source, made = english / chapter.relative_to(tree), notebook_path(chapter)
+        read = chapter, source, notebook_path(source)
+        if not kept.is_new(chapter.stem, *read) and made.is_file():
+            continue
         record = read_record(notebook_path(source))
         if record is None or stale_causes(read_chapter(source), record, english):
             raise SystemExit(f"{chapter.stem} is stale: run `make notebooks`")
@@ -158,6 +166,7 @@ def write_notebooks(english: Path, tree: Path) -> None:
             translate_outputs(cell, its, lines)
         own.metadata["attention_book"] = fingerprints(own, tree) | seal(own)
         store(chapter, own)
+    kept.write()
 
 
 if __name__ == "__main__":
