@@ -103,8 +103,13 @@ def _write(app: Any) -> None:
     with MiniRacer() as engine:
         for program in (site / "_static" / name for name in PROGRAMS):
             engine.eval(program.read_text(encoding="utf-8"))
-        said = {} if edition(app.srcdir) else asked()  # they asked in English
+        known = edition(app.srcdir)
+        said = {} if known else asked()  # they asked in English
         found = [[page, places(site / page, said)] for page in pages]
+        # Of a page that is still in English, an edition finds no code, to stay small.
+        english = {app.builder.get_target_uri(it) for it in known.get("english", [])}
+        for place in (it for page, its in found if page in english for it in its):
+            place[2] = ""
         scripts = engine.call("bookFinding.write", found)
     shutil.rmtree(site / PLACES, ignore_errors=True)
     for name, text in scripts.items():
