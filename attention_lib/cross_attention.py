@@ -150,10 +150,11 @@ class TinyTranslator(nn.Module):
                 padding on the right.
             source_lengths: how many tokens of each source are real; all when left out.
         """
+        require_token_ids(target)
         memory, mask = self.encode(source, source_lengths)
         if len(memory) != len(target):
             raise ValueError(
-                "source and target must hold equally many texts; got "
+                "source and target must hold the same number of texts; got "
                 f"{len(memory)} and {len(target)}"
             )
         return self.decode(target, [memory] * len(self.decoder), mask)
@@ -187,7 +188,7 @@ class TinyTranslator(nn.Module):
         if not isinstance(memories, Tensor):  # (L, B, S, M) serves as well
             require_instance("memories", memories, Sequence)
         if len(memories) != len(self.decoder):
-            received = len(memories)
+            received = str(len(memories))
             if isinstance(memories, Tensor):
                 received = f"a tensor {tuple(memories.shape)}"
             raise ValueError(

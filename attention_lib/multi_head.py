@@ -394,8 +394,8 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
         of, to = built
         name = next(it for it in {**of, **to} if of.get(it) != to.get(it))
         raise ValueError(
-            f"source and target must be built alike; got {name} {of.get(name)} in the "
-            f"source and {to.get(name)} in the target"
+            f"source and target must be built the same way; got {name} "
+            f"{of.get(name)} in the source and {to.get(name)} in the target"
         )
     with torch.no_grad():
         for name, parts in wanted.items():

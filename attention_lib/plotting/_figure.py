@@ -99,13 +99,18 @@ class BookFigure(Figure):
 
 
 def as_array(array: Any) -> np.ndarray:
-    if hasattr(array, "detach"):
-        array = array.detach().cpu()
-        # NumPy has no bfloat16.
-        array = array.float() if "bfloat16" in str(array.dtype) else array
-    found = np.asarray(array)
+    if not hasattr(array, "detach"):
+        return np.asarray(array)
+    array = array.detach().cpu()
+    # NumPy has no bfloat16.
+    return np.asarray(array.float() if "bfloat16" in str(array.dtype) else array)
+
+
+def as_numbers(name: str, array: Any) -> np.ndarray:
+    """Return an array of numbers or booleans; refuse others by name."""
+    found = as_array(array)
     if found.dtype.kind not in "biuf":
-        raise TypeError(f"a figure shows numbers; got {found.dtype}: {array!r:.60}")
+        raise TypeError(f"{name} must hold numbers; got {found.dtype}")
     return found
 
 

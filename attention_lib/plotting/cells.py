@@ -13,7 +13,7 @@ from attention_lib.plotting._figure import (
     PAPER,
     WIDTH,
     BookFigure,
-    as_array,
+    as_numbers,
     styled,
 )
 from attention_lib.validation import require_instance, require_positive
@@ -32,7 +32,7 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
 
     Raises:
         TypeError: lines that are not a list of mappings; cells that are not numbers.
-        ValueError: no line, or one without arrays; an array without two axes; a token
+        ValueError: no lines; a line without arrays; an array without two axes; a token
             without a colour: 1 to 6 have one; a ``head_dim`` below 1.
     """
     require_positive(head_dim=head_dim)
@@ -41,7 +41,7 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
         require_instance("each of lines", line, Mapping)
     if not lines or not all(lines):
         raise ValueError("there must be at least one line, and an array in each")
-    arrays = [{name: as_array(cells) for name, cells in line.items()} for line in lines]
+    arrays = [{n: as_numbers(n, cells) for n, cells in it.items()} for it in lines]
     for name, cells in (pair for line in arrays for pair in line.items()):
         if cells.ndim != 2 or 0 in cells.shape:
             raise ValueError(f"{name} must be (rows, columns); got {cells.shape}")

@@ -14,7 +14,7 @@ from attention_lib.plotting._figure import (
     PAPER,
     WIDTH,
     BookFigure,
-    as_array,
+    as_numbers,
     styled,
 )
 from attention_lib.validation import require_instance
@@ -45,7 +45,7 @@ def show_curves(
         ValueError: more curves than there are colours, or none; a curve without one
             number for each x; numbers that a logarithmic axis cannot show.
     """
-    x = as_array(x)
+    x = as_numbers("x", x)
     arrays = _arrays("curves", curves, x, runs=True)
     for log, axis in ((log_x, {"x": x}), (log_y, arrays)):
         if log and (wrong := [name for name, y in axis.items() if (y <= 0).any()]):
@@ -95,7 +95,7 @@ def show_panels(
             curve without one number for each x, or with one below 0.
     """
     require_instance("panels", panels, Mapping)
-    x = as_array(x)
+    x = as_numbers("x", x)
     if not panels:
         raise ValueError("there must be at least one panel")
     rows = -(-len(panels) // 2)
@@ -171,7 +171,7 @@ def _arrays(
             f"a figure can distinguish 1 to {len(COLOURS)} series; got {len(series)}: "
             "draw several figures"
         )
-    arrays = {name: as_array(array) for name, array in series.items()}
+    arrays = {name: as_numbers(name, array) for name, array in series.items()}
     for name, array in arrays.items():
         got = array.shape[1:] if runs and array.ndim == 2 else array.shape
         if got != x.shape:

@@ -15,7 +15,7 @@ from attention_lib.plotting._figure import (
     SOFT,
     WIDTH,
     BookFigure,
-    as_array,
+    as_numbers,
     has_numbers,
     shades,
     styled,
@@ -126,7 +126,7 @@ def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
     named = arrays if isinstance(arrays, Mapping) else {title: arrays}
     if not named:
         raise ValueError("there must be at least one map")
-    panels = {name: as_array(array) for name, array in named.items()}
+    panels = {n: as_numbers(n or "the map", array) for n, array in named.items()}
     for name, array in panels.items():
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name or 'a map'} must be (Q, K); got {array.shape}")

@@ -11,7 +11,7 @@ from attention_lib.plotting._figure import (
     PLUS,
     WIDTH,
     BookFigure,
-    as_array,
+    as_numbers,
     has_numbers,
     shades,
     styled,
@@ -43,7 +43,7 @@ def show_matrices(
     require_positive(columns=columns)
     if not matrices:
         raise ValueError("there must be at least one matrix")
-    arrays = {name: np.atleast_2d(as_array(array)) for name, array in matrices.items()}
+    arrays = {n: np.atleast_2d(as_numbers(n, array)) for n, array in matrices.items()}
     for name, array in arrays.items():
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name} must be (rows, columns); got {array.shape}")

@@ -50,7 +50,7 @@ def save_pretrained(
         require_positive(shard_bytes=shard_bytes)
     if (config := read_config(fields)) != model.config:
         unlike = next(
-            f"{it.name} is {getattr(config, it.name)!r} in them and "
+            f"{it.name} is {getattr(config, it.name)!r} in fields and "
             f"{getattr(model.config, it.name)!r} in the model"
             for it in dataclasses.fields(config)
             if getattr(config, it.name) != getattr(model.config, it.name)

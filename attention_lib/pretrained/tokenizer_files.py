@@ -49,11 +49,11 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
 
 
 def _from_folder(folder: Path) -> Tokenizer:
-    if folder.name == "tokenizer.json":
+    if folder.is_file():
         raise ValueError(f"{folder} is a file: pass its folder")
     if "model" not in _read_json(folder / "tokenizer.json"):
         raise ValueError(
-            'tokenizer.json has no "model": it is another file, such as a vocabulary'
+            'tokenizer.json has no "model": is it a vocabulary or a config?'
         )
     inner = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     inner.no_truncation()

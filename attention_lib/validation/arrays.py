@@ -99,7 +99,9 @@ def require_mask(
     if not broadcasts(mask.shape, scores_shape):
         hint = "rows are queries, columns are keys"
         if tuple(mask.shape) == (scores_shape[0], scores_shape[-1]):
-            hint = f"padding is (batch, 1, keys), `{name}[:, None]`"
+            ones = len(scores_shape) - 2
+            axes = ", ".join(["batch", *"1" * ones, "keys"])
+            hint = f"padding is ({axes}): `{name}[:{', None' * ones}]`"
         raise ValueError(
             f"{name} {tuple(mask.shape)} does not broadcast to the scores "
             f"{tuple(scores_shape)}: {hint}"
@@ -216,7 +218,7 @@ def _require_leading(name: str, array: Any, query: Any) -> None:
     if not broadcasts(shape, query.shape, until=-2):
         raise ValueError(
             f"the leading axes of {name}, {tuple(shape[:-2])}, do not broadcast to the "
-            f"query's, {tuple(query.shape[:-2])}: each must be equal, or 1 in {name}"
+            f"query's, {tuple(query.shape[:-2])}: each must be equal or 1"
         )
 
 

@@ -335,7 +335,7 @@ def _require_known(name: str, wrong: list[int], vocab_size: int) -> None:
     if wrong:
         hint = "were they made by a different tokenizer?"
         if wrong[0] == -100:
-            hint = "mark padding by lengths"
+            hint = "give the lengths of the texts instead of marking padding"
         raise ValueError(
             f"{name} must be between 0 and {vocab_size - 1}; got {wrong[0]}: {hint}"
         )

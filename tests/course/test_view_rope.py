@@ -41,7 +41,7 @@ def test_explore_rope_sends_its_vectors_and_says_its_scores_without_a_script():
 test_explore_rope_refuses = refusals(
     view_rope,
     {"query": QUERY, "key": KEY, "words": WORDS, "frequencies": SPEEDS},
-    ({"query": ["a", "b"]}, TypeError, "a figure shows numbers; got <U1"),
+    ({"query": ["a", "b"]}, TypeError, "query must hold numbers; got <U1"),
     ({"key": [1.0]}, ValueError, "key must be two finite numbers, not both 0; got"),
     ({"key": [0.0, 0.0]}, ValueError, "key must be two finite numbers, not both"),
     ({"words": "it"}, TypeError, "words must be a list of words; got 'it'"),

@@ -157,7 +157,7 @@ def test_explore_cache_sends_what_a_model_computes_and_keeps():
 
 THREE, HEADS = causal_mask(3), SCORES.expand(2, 3, 4)
 VECTORS = [
-    ((["a"], WORDS), {}, TypeError, "a figure shows numbers; got <U1"),
+    ((["a"], WORDS), {}, TypeError, "x must hold numbers; got <U1"),
     ((np.zeros((3, 3)), WORDS), {}, ValueError, "x must be (tokens, 2), for 2 to"),
     ((np.zeros((1, 2)), ["a"]), {}, ValueError, "x must be (tokens, 2), for 2 to"),
     ((np.full((3, 2), np.inf), WORDS), {}, ValueError, "x holds nan or inf"),

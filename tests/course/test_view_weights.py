@@ -111,7 +111,7 @@ EYE = torch.eye(3)
 SHORT = torch.ones(2, 3, dtype=torch.bool)
 REFUSED = [
     ((None, WORDS), {}, TypeError, "view_weights needs weights or scores; got None"),
-    (("abc", WORDS), {}, TypeError, "a figure shows numbers; got <U3"),
+    (("abc", WORDS), {}, TypeError, "weights must be a tensor or array of numbers;"),
     ((EYE.bool(), WORDS), {}, TypeError, "weights must be a tensor or array of num"),
     ((EYE[0], WORDS), {}, ValueError, "weights must be (query, key), (heads, query, k"),
     ((EYE[:, :0], WORDS), {}, ValueError, "weights must be (query, key), (heads,"),

@@ -293,12 +293,12 @@ class Lora(nn.Linear):
 def test_copied_weights_of_adapters_do_not_get_lost():
     packed, split = (make_mha(kind, D_MODEL, HEADS) for kind in ("sdpa", "split"))
     packed.qkv_proj = Adapter(packed.qkv_proj)
-    with pytest.raises(ValueError, match="built alike"):
+    with pytest.raises(ValueError, match="built the same way"):
         copy_weights(packed, split)
     for head in (0, 1):
         heads = make_mha("wrapper", D_MODEL, HEADS)
         heads.heads[head].q_proj = Lora(heads.heads[head].q_proj)
-        with pytest.raises(ValueError, match="built alike"):
+        with pytest.raises(ValueError, match="built the same way"):
             copy_weights(heads, split)
 
 

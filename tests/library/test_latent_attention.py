@@ -119,7 +119,7 @@ def test_weights_move_between_the_forms_only(q_latent_dim):
     copy_weights(plain, absorbed)
     assert_close(absorbed(tokens()), plain(tokens()))
     assert len(plain.weights_by_head()["kv_up_proj.weight"]) == HEADS
-    with pytest.raises(ValueError, match="must be built alike"):
+    with pytest.raises(ValueError, match="must be built the same way"):
         copy_weights(MultiHeadAttention(12, HEADS), plain)
 
 

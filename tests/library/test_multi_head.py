@@ -155,7 +155,7 @@ def test_copy_weights_refuses_layers_built_otherwise(refused, options):
     for source, target in [KINDS, KINDS[::-1]]:
         other = layer(target, **options)
         before = copy.deepcopy(other.state_dict())
-        with refused(ValueError, "source and target must be built alike; got "):
+        with refused(ValueError, "source and target must be built the same way; got "):
             copy_weights(layer(source), other)
         assert_same(other.state_dict(), before)
 
@@ -175,7 +175,7 @@ def test_copy_weights_refuses_layers_that_use_them_differently(refused, options)
     )
     copy_weights(plain, grouped)  # equal: they compute the same
     for source, target in [(plain, other), (other, plain), (grouped, other)]:
-        with refused(ValueError, "source and target must be built alike; got "):
+        with refused(ValueError, "source and target must be built the same way; got "):
             copy_weights(source, target)
 
 
@@ -184,7 +184,7 @@ def test_copy_weights_refuses_another_norm_of_the_same_weights(refused):
         GroupedQueryAttention(D_MODEL, HEADS, 1, qk_norm=norm)
         for norm in ("rms", "rms_plus_one")
     )
-    with refused(ValueError, "source and target must be built alike"):
+    with refused(ValueError, "source and target must be built the same way"):
         copy_weights(first, other)
 
 

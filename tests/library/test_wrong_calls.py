@@ -57,7 +57,7 @@ GREAT = training.TrainConfig(steps=4, batch_size=2, learning_rate=1e6)
 # Calls that were once refused in words about something that the caller had not given.
 MISLED = {
     "mask (2, 3) does not broadcast to the scores (2, 2, 3, 3): padding is (batch, 1, "
-    "keys), `mask[:, None]`": lambda: LAYER(X, PADDING, causal=True),
+    "1, keys): `mask[:, None, None]`": lambda: LAYER(X, PADDING, causal=True),
     "embed token ids first": lambda: al.generate(LAYER, IDS, max_new_tokens=2),
     "the context has 8, of which the cache holds 6": lambda: MODEL(IDS, cache=FULL),
     "token_ids must be between 0 and 6; got 9": lambda: MODEL(IDS + 8),
@@ -71,8 +71,8 @@ MISLED = {
         al.MultiHeadAttention, LAYER
     ),
     "mha must be one of": lambda: al.TinyBlock(4, 2, mha="gqa"),
-    "source and target must hold equally many texts; got 2 and 1": lambda: TRANSLATOR(
-        IDS, IDS[:1]
+    "source and target must hold the same number of texts; got 2 and 1": lambda: (
+        TRANSLATOR(IDS, IDS[:1])
     ),
     "got a tensor (2, 3, 4)": lambda: TRANSLATOR.decode(IDS, X),
     "past must be a Sequence; got KVCache": lambda: DynamicCacheStep(MODEL)(
@@ -81,7 +81,7 @@ MISLED = {
     "the words of an axis must be a list; got 'title'": lambda: plotting.show_masks(
         PADDING[:, :2], ["a", "b"], "title"
     ),
-    "a figure shows numbers; got object": lambda: plotting.show_bars(
+    "w must hold numbers; got object": lambda: plotting.show_bars(
         {"w": [1, None]}, ["a", "b"], xlabel="", ylabel=""
     ),
     "x must be (rows, columns); got (2,)": lambda: plotting.show_cells(
