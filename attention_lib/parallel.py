@@ -88,32 +88,6 @@ def shard_tokens(
     return torch.cat([x.narrow(dim, part.start, len(part)) for part in pieces], dim)
 
 
-def unshard_tokens(
-    parts: Sequence[Tensor], *, order: Order = "zigzag", dim: int = 1
-) -> Tensor:
-    """Put the parts of all processes together again: undo ``shard_tokens``.
-
-    Args:
-        parts: of process 0, 1, …; all of one shape.
-        order: as in ``shard_tokens``; ``dim``, too.
-
-    Raises:
-        ValueError: no parts.
-    """
-    require_instance("parts", parts, Sequence)
-    require_positive(**{"the number of parts": len(parts)})
-    for part in parts:
-        require_instance("each of parts", part, Tensor)
-        require_dim(part, dim)
-        if (part.shape, part.device) != (parts[0].shape, parts[0].device):
-            raise ValueError("parts must all have one shape and one device")
-    whole = torch.cat(list(parts), dim)
-    positions = torch.arange(whole.shape[dim], device=whole.device)
-    ranks = range(len(parts))
-    taken = [shard_tokens(positions, r, len(parts), order=order, dim=0) for r in ranks]
-    return whole.index_select(dim, torch.cat(taken).argsort())
-
-
 def ring_pair_counts(
     length: int, num_processes: int, order: Order = "zigzag", *, causal: bool = True
 ) -> list[list[int]]:

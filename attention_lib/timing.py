@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
@@ -206,38 +204,6 @@ def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
     with torch.enable_grad(), counter, sdpa_kernel(SDPBackend.MATH):
         function(*inputs)
     return int(counter.get_total_flops())
-
-
-def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
-    """Count the bytes that a call keeps for its gradients.
-
-    Each piece of memory counts once, however many tensors view it. Parameters and
-    inputs do not count: they are there in any case.
-
-    Raises:
-        TypeError: the first argument is not a function.
-        ValueError: a result without gradients, for which nothing is kept.
-    """
-    require_function("function", function)
-    kept: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    given = {t.untyped_storage().data_ptr() for t in inputs if isinstance(t, Tensor)}
-    if isinstance(function, nn.Module):
-        given |= {p.untyped_storage().data_ptr() for p in function.parameters()}
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        result = function(*inputs)
-    if not any(getattr(each, "requires_grad", False) for each in tree_leaves(result)):
-        raise ValueError(
-            "the function's result has no gradients: call it outside "
-            "`torch.no_grad()`, with an input or a weight that requires them"
-        )
-    del result
-    return sum(size for start, size in kept.items() if start not in given)
 
 
 def _is_floats(each: Any) -> bool:

@@ -231,7 +231,6 @@ FUNCTIONS = [
     P(al.flash_attention, X, X, X, allowed(1, LENGTH), tile=(3, 2)),
     P(al.ring_attention, X, X, X, causal=True),
     P(al.shard_tokens, whole(2, 8), 1, 2),
-    P(al.unshard_tokens, [whole(2, 4)] * 2),
     *(P(al.linear_attention, X, X, X, form=form, chunk_len=2) for form in FORMS),
     *(P(al.gated_delta_rule, X, X, X, LINE, LINE, form=form, chunk_len=2)
       for form in FORMS),

@@ -8,13 +8,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attention_lib.mha_variants import make_mha
-from attention_lib.reproducibility import seeded
 from attention_lib.timing import (
     Comparison,
     compare_times,
     count_flops,
     kernels_of,
-    saved_bytes,
 )
 
 FOUR = torch.zeros(2, 3, 4, 8)
@@ -119,10 +117,3 @@ def test_counted_flops_are_those_of_the_formula(kind):
     assert count_flops(make_mha(kind, 12, 3), x) == wanted
     with torch.no_grad():
         assert count_flops(make_mha(kind, 12, 3).eval(), x) == wanted
-
-
-@pytest.mark.parametrize(("kind", "square"), [("split", 3 * 10**2), ("sdpa", 3 * 10)])
-def test_saved_bytes_count_each_piece_of_memory_once(kind, square):
-    x = torch.randn(2, 10, 12, generator=seeded(0), requires_grad=True)
-    found = saved_bytes(make_mha(kind, 12, 3), x)
-    assert found == 2 * 4 * (4 * 10 * 12 + square)

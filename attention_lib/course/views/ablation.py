@@ -23,9 +23,6 @@ def view_ablation(
         texts: what the losses are measured on.
         whole: the losses with all heads.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         ValueError: no orders; an order without heads; not one loss for each text.
     """

@@ -21,9 +21,6 @@ def view_alignment(
         written: from its name to the T words of the rows.
         read: from its name to the S words of the columns.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: weights that do not hold numbers, or are not a mapping; words that
             are not a list.

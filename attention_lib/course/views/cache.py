@@ -35,9 +35,6 @@ def view_cache(
         vocab_size: how many tokens the head scores.
         bytes_per_number: how many bytes a number takes in the cache.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: words that are not a list of texts; a size that is not an int.
         ValueError: a size below 1; no word after the prompt.

@@ -22,9 +22,6 @@ def view_costs(
         d_model: the initial width.
         lengths: the lengths to choose from, in their order.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a number that is not an int.
         ValueError: a number below 1; no lengths, or the same one twice.

@@ -28,9 +28,6 @@ def view_flash(
         head_dim: the width of a query and of a key, for the bytes.
         number_bytes: bytes of one number.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a size that is not an int; arguments that are not tensors.
         ValueError: shapes that do not fit together; a size below 1.

@@ -28,9 +28,6 @@ def view_groups(
         tokens: length of the text.
         number_bytes: bytes of one number.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a size that is not an int.
         ValueError: a size below 1; too many heads, or one.

@@ -33,9 +33,6 @@ def view_growth(
         scores: for each snapshot the score of each head, from 0 to 1.
         measured: the loss at each snapshot.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: words that are not a list of words.
         ValueError: no snapshots; weights or wanted keys of the wrong shape; snapshots

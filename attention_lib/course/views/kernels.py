@@ -23,9 +23,6 @@ def view_kernels(
             at first, which may be nothing, and what it becomes; 2 to 8 such lines.
         kernel_of: runs a program, given as text, and returns its kernel.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a line that is neither; a ``kernel_of`` that cannot be called.
         ValueError: too few or too many lines that can be changed, or a name twice.

@@ -32,9 +32,6 @@ def view_latent(
         all_numbers: how many numbers per token a cache keeps without latents.
         number_bytes: bytes of one number.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: maps that do not hold numbers; words that are not a list; latents or
             losses that are not a mapping; a size that is not an int.

@@ -31,9 +31,6 @@ def view_mask(
         masks: masks to start from, by name; boolean, True where a query may attend,
             each broadcasts to (Q, K). The first is shown initially.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: scores that do not hold numbers; words that are not a list; masks
             that are not a mapping, or one that is not boolean.

@@ -19,9 +19,6 @@ def view_museum(
         bugs: the exhibits, in order; ``attention_lib.course.museum.BUGS`` holds all.
         seen: by a bug's name, what ``attention_lib.course.museum.run_checks`` found.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: something that is not a ``Bug``.
         ValueError: no bugs; a bug whose checks were not run.

@@ -45,9 +45,6 @@ def view_pages(
         page_len: how many tokens a page holds.
         names: of the requests, short; A, B, C, … when left out.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: steps that are not a list of dicts; a size that is not an int.
         ValueError: no steps; tables, states and fed of different lengths; fewer

@@ -174,9 +174,6 @@ def view_pipeline(
         goal: a question, the query word, the word it should attend to, and the least
             weight that answers the question.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: not a ``SentenceModel``.
         ValueError: unknown words, masks or heads; a query that does not exist.

@@ -22,9 +22,6 @@ def view_reach(
         num_sinks: the initial number of first keys that it sees as well.
         layers: the initial number of layers, at most 8.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a number that is not an int.
         ValueError: a number below 1, or sinks below 0; more than the view can show.

@@ -20,9 +20,6 @@ def view_ring(
         width: numbers of one key, and of one value, in all heads together.
         number_bytes: bytes of one number.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a number that is not an int.
         ValueError: a number below 1; too few or too many processes; a length that

@@ -36,9 +36,6 @@ def view_rope(
         positions: the initial positions of the query and of the key.
         longest: the last position.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: query or key that do not hold numbers; words that are not a list;
             frequencies that are not a mapping; positions that are not ints.

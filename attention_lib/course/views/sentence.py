@@ -40,9 +40,6 @@ def view_sentence(
         mask: boolean, True where a query may attend; broadcasts to (T, T).
         query: the word that is chosen initially, 0 to T − 1.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: scores that do not hold numbers; words that are not a list; a mask
             that is not boolean; a query that is not an int.

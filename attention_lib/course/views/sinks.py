@@ -23,9 +23,6 @@ def view_sinks(
         full: the loss with all tokens in sight.
         length: tokens of the text.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: a length or a window that is not an int.
         ValueError: no losses; not one for each window; a window below 1.

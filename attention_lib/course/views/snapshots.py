@@ -40,9 +40,6 @@ def view_snapshots(
         measured: the held-out loss at each snapshot.
         losses: the training loss of each step.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: words or heads that are not lists of words.
         ValueError: no snapshots; weights of the wrong shape; snapshots that differ.

@@ -22,9 +22,6 @@ def view_split(x: Any, num_heads: int) -> Interactive:
         x: (T, H·D), whole numbers that all differ, for 2 to 6 tokens.
         num_heads: how many heads the width holds; at least 2.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: numbers that are not whole; a number of heads that is not an int.
         ValueError: the wrong shape; a number that occurs twice; a width that the heads

@@ -34,9 +34,6 @@ def view_vectors(
         query: the initial query, 0 to T − 1.
         axes: the names of the two numbers.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: x that does not hold numbers; words or axes that are not a list; a
             query that is not an int.

@@ -49,9 +49,6 @@ def view_weights(
         goal: something to find, and the row, the column and the least weight there
             that show that it was found, in any sentence, layer and head.
 
-    Returns:
-        What a cell shows when it is the cell's last line.
-
     Raises:
         TypeError: weights or scores that are not numbers, or neither; words that are
             not a list; a mask that is not boolean; a layer, head or query that is not
