@@ -16,7 +16,6 @@ from attention_lib.validation import (
     require_lengths,
     require_mask,
     require_masks,
-    require_not_negative,
     require_positive,
 )
 
@@ -80,35 +79,29 @@ def window_mask_at(
     query_positions: Int[Tensor, "*B Q"],
     key_positions: Int[Tensor, "*B K"],
     window: int,
-    *,
-    num_sinks: int = 0,
 ) -> Bool[Tensor, "*B Q K"]:
-    """Let each query attend to the last ``window`` positions, and to the sinks.
+    """Let each query attend to the last ``window`` positions.
 
-    ``sliding_window_mask`` and ``sink_window_mask`` count columns; this mask counts
-    positions, so padding between the tokens of a text does not shorten the window. The
-    padding must be hidden by another mask. Columns are in the order of the text: the
-    last query belongs to the last key, and later columns are hidden.
+    ``sliding_window_mask`` counts columns; this mask counts positions, so padding
+    between the tokens of a text does not shorten the window. The padding must be hidden
+    by another mask. Columns are in the order of the text: the last query belongs to the
+    last key, and later columns are hidden.
 
     Args:
         query_positions: the position of each query in its own text.
         key_positions: the position of each key; those of the queries come last.
         window: how many positions a query sees at most, its own included.
-        num_sinks: how many positions at the start of the text every query sees.
 
     Raises:
         TypeError: positions that are not whole numbers in a tensor; a number that is
             not an int.
-        ValueError: a window below 1; a negative num_sinks; on the CPU, keys that do
-            not end with the positions of the queries.
+        ValueError: a window below 1; on the CPU, keys that do not end with the
+            positions of the queries.
     """
     require_key_positions(query_positions, key_positions)
     require_positive(window=window)
-    require_not_negative(num_sinks=num_sinks)
     keys = key_positions[..., None, :]  # (*B, 1, K)
     near = query_positions[..., :, None] - keys < window  # (*B, Q, K)
-    if num_sinks:
-        near = near | (keys < num_sinks)
     sizes = query_positions.shape[-1], key_positions.shape[-1]
     return near & causal_mask(*sizes, device=key_positions.device)
 

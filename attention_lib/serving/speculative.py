@@ -47,19 +47,15 @@ class DraftStats(NamedTuple):
     accepted: int
 
 
-def ngram_draft(
-    tokens: Sequence[int], count: int, *, max_ngram: int = 3, min_ngram: int = 2
-) -> list[int]:
+def ngram_draft(tokens: Sequence[int], count: int) -> list[int]:
     """Guess that the text continues as it did after an earlier copy of its ending.
 
-    The longest ending of ``min_ngram`` to ``max_ngram`` tokens that occurred before is
-    used, at its last occurrence. Saxena (2023) calls it prompt lookup.
+    The longest ending of 2 or 3 tokens that occurred before is used, at its last
+    occurrence. Saxena (2023) calls it prompt lookup.
 
     Args:
         tokens: the text so far.
         count: how many to guess; what followed is repeated if it is too short.
-        max_ngram: tokens of the longest ending to look for.
-        min_ngram: tokens of the shortest.
 
     Returns:
         ``count`` tokens, or none if no ending occurred before.
@@ -68,13 +64,9 @@ def ngram_draft(
         TypeError: a size that is not an int.
         ValueError: a size below 1.
     """
-    require_positive(count=count, max_ngram=max_ngram, min_ngram=min_ngram)
-    if min_ngram > max_ngram:
-        raise ValueError(
-            f"min_ngram must be at most max_ngram, {max_ngram}; got {min_ngram}"
-        )
+    require_positive(count=count)
     tokens = require_ids(tokens, sys.maxsize, "tokens")
-    for size in range(min(max_ngram, len(tokens) - 1), min_ngram - 1, -1):
+    for size in range(min(3, len(tokens) - 1), 1, -1):
         ending, last = tokens[-size:], tokens[-1]
         for end in range(len(tokens) - 2, size - 2, -1):
             if tokens[end] == last and tokens[end - size + 1 : end + 1] == ending:

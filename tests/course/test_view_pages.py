@@ -56,7 +56,6 @@ test_explore_pages_refuses = refusals(
         ValueError,
         "steps[0] keeps page 1, which is in a table",
     ),
-    ({"names": ["A"]}, ValueError, "names must be 3 texts, one per request; got"),
     ({"num_pages": 0}, ValueError, "num_pages must be at least 1; got 0"),
 )
 

@@ -12,7 +12,6 @@ from attention_lib.masks import (
     sliding_window_mask,
     window_mask_at,
 )
-from attention_lib.sparse_attention import sink_window_mask
 from tests.tensors import assert_leaves_alone, assert_same
 
 lengths = st.integers(1, 7)
@@ -43,13 +42,13 @@ def test_sliding_window_mask_hand_written():
     assert_same(sliding_window_mask(4, 2), wanted)
 
 
-@given(lengths, lengths, st.integers(0, 3), lengths)
+@given(lengths, lengths, lengths)
 def test_window_mask_at_columns_equals_the_masks_that_count_columns(
-    query_len, window, num_sinks, earlier
+    query_len, window, earlier
 ):
     places = torch.arange(earlier + query_len)
-    found = window_mask_at(places[earlier:], places, window, num_sinks=num_sinks)
-    wanted = sink_window_mask(query_len, window, num_sinks, len(places))
+    found = window_mask_at(places[earlier:], places, window)
+    wanted = sliding_window_mask(query_len, window, key_len=len(places))
     assert_same(found, wanted)
 
 
@@ -60,8 +59,6 @@ def test_window_mask_at_positions_looks_past_padding():
     assert_same(
         found, torch.stack([matrix("xxxx.", ".xxxx"), matrix("..xx.", "...xx")])
     )
-    found = window_mask_at(places[:, 4:], places, 1, num_sinks=1)
-    assert_same(found, torch.stack([matrix("x...x"), matrix("x...x")]))
 
 
 def test_window_mask_at_refuses_other_positions_in_words(refused):

@@ -154,13 +154,6 @@ def test_ngram_draft_goes_on_as_the_text_did(text, count, wanted):
     assert ngram_draft(text, count) == wanted
 
 
-def test_ngram_draft_looks_for_endings_of_the_lengths_it_is_told():
-    text = [1, 2, 3, 9, 2, 3, 8, 1, 2, 3]
-    assert ngram_draft(text, 1, max_ngram=2) == [8]
-    assert ngram_draft([4, 7, 7], 2, min_ngram=1) == [7, 7]
-    assert ngram_draft([4, 5, 6], 2, max_ngram=1, min_ngram=1) == []
-
-
 def test_model_draft_guesses_what_the_model_would_write():
     model = tiny()
     draft = model_draft(model)

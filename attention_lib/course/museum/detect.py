@@ -6,7 +6,7 @@ compared with the library or worked out by hand: in the modules ``detect_layers`
 ``detect_training`` and ``detect_generation``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,40 +34,30 @@ class CheckResult:
     seen: str
 
 
-def run_checks(
-    bug: Bug, *, fixed: bool = False, checks: Iterable[str] | None = None
-) -> dict[str, CheckResult]:
+def run_checks(bug: Bug, *, fixed: bool = False) -> dict[str, CheckResult]:
     """Run the checks of a bug's kind on its program.
 
     Args:
         bug: one of ``BUGS``.
         fixed: whether to check the fixed program instead of the faulty one.
-        checks: names of those to run; all when left out.
 
     Raises:
-        TypeError: not a ``Bug``; checks that are not names; a ``fixed`` that is not a
-            bool.
-        ValueError: a check that programs of this kind do not have.
+        TypeError: not a ``Bug``; a ``fixed`` that is not a bool.
     """
     if not isinstance(bug, Bug):
         raise TypeError(f"bug must be a Bug, of BUGS; got {type(bug).__name__}")
     require_flags(fixed=fixed)
-    if not (checks is None or isinstance(checks, Iterable)):
-        raise TypeError(f"checks must be names; got {type(checks).__name__}")
-    own, theirs = OWN_CHECKS[bug.kind], EXAMINED.get(bug.kind, ())
-    chosen = [*theirs, *own] if checks is None else list(checks)
-    if unknown := [name for name in chosen if name not in (*theirs, *own)]:
-        raise ValueError(f"checks must be among {[*theirs, *own]}; got {unknown[0]!r}")
+    own, examined = OWN_CHECKS[bug.kind], EXAMINED.get(bug.kind, ())
     make = bug.right if fixed else bug.wrong
     with single_precision():
-        results = {name: _run(name, own[name], make) for name in chosen if name in own}
-        if examined := [name for name in chosen if name not in own]:
+        results = {name: _run(name, check, make) for name, check in own.items()}
+        if examined:
             layer = make()
             report = examine(
                 layer, d_model=width_of(layer), checks=examined, progress=False
             )
             results |= {one.check: _result(one) for one in report}
-    return {name: results[name] for name in chosen}
+    return {name: results[name] for name in (*examined, *own)}
 
 
 def _result(one: Finding) -> CheckResult:

@@ -3,6 +3,8 @@
 import html
 from collections.abc import Iterable, Sequence
 
+NUMBER_BYTES = 2  # of each number that is kept or moved: half precision
+
 
 def plain_table(
     caption: str, head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]

@@ -6,7 +6,7 @@ import torch
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._strings import FLASH
-from attention_lib.course.views._tables import plain_table
+from attention_lib.course.views._tables import NUMBER_BYTES, plain_table
 from attention_lib.flash_attention import OnlineSoftmax, pieces
 from attention_lib.validation import require_positive, require_tile
 
@@ -17,7 +17,6 @@ def view_flash(
     *,
     tile: int | tuple[int, int],
     head_dim: int,
-    number_bytes: int = 2,
 ) -> Interactive:
     """Let the reader step through the tiles of a table of scores.
 
@@ -26,13 +25,12 @@ def view_flash(
         value: (K, V).
         tile: as in ``flash_attention``.
         head_dim: the width of a query and of a key, for the bytes.
-        number_bytes: bytes of one number.
 
     Raises:
         TypeError: a size that is not an int; arguments that are not tensors.
         ValueError: shapes that do not fit together; a size below 1.
     """
-    require_positive(head_dim=head_dim, number_bytes=number_bytes)
+    require_positive(head_dim=head_dim)
     for name, given in (("scores", scores), ("value", value)):
         if not isinstance(given, torch.Tensor):
             raise TypeError(f"{name} must be a tensor; got {type(given).__name__}")
@@ -64,15 +62,15 @@ def view_flash(
             for row in step["kept"] if c.start == 0 else ():
                 row[0] = ""  # there was nothing to shrink
             steps.append(
-                step | {"moved": moved * number_bytes, "fast": fast * number_bytes}
+                step | {"moved": moved * NUMBER_BYTES, "fast": fast * NUMBER_BYTES}
             )
     size = scores.numel()
     apart = (len(scores) + scores.shape[1]) * (head_dim + width) + 4 * size
     data = {
         "scores": [[f"{x:.2f}" for x in row] for row in scores.tolist()],
         "steps": steps,
-        "apart": apart * number_bytes,
-        "table": size * number_bytes,
+        "apart": apart * NUMBER_BYTES,
+        "table": size * NUMBER_BYTES,
     }
     lines = [
         (

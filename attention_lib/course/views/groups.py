@@ -2,7 +2,7 @@
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._strings import GROUPS
-from attention_lib.course.views._tables import plain_table
+from attention_lib.course.views._tables import NUMBER_BYTES, plain_table
 from attention_lib.validation import require_positive
 
 LIMIT = 32
@@ -14,7 +14,6 @@ def view_groups(
     head_dim: int,
     num_layers: int,
     tokens: int,
-    number_bytes: int = 2,
 ) -> Interactive:
     """Let the reader choose the number of KV heads, from all heads to one.
 
@@ -26,18 +25,17 @@ def view_groups(
         head_dim: width of a head.
         num_layers: layers of the model.
         tokens: length of the text.
-        number_bytes: bytes of one number.
 
     Raises:
         TypeError: a size that is not an int.
         ValueError: a size below 1; too many heads, or one.
     """
     require_positive(head_dim=head_dim, num_layers=num_layers, tokens=tokens)
-    require_positive(num_heads=num_heads, number_bytes=number_bytes)
+    require_positive(num_heads=num_heads)
     if not 2 <= num_heads <= LIMIT:
         raise ValueError(f"num_heads must be 2 to {LIMIT}; got {num_heads}")
     choices = [n for n in range(num_heads, 0, -1) if num_heads % n == 0]
-    per_head = 2 * num_layers * head_dim * number_bytes  # keys and values
+    per_head = 2 * num_layers * head_dim * NUMBER_BYTES  # keys and values
     rows = [
         (
             GROUPS["several" if shared > 1 else "one"].format(count=shared),
@@ -51,7 +49,7 @@ def view_groups(
         for shared in choices
     ]
     caption = GROUPS["caption"].format(
-        heads=num_heads, width=head_dim, layers=num_layers, bytes=number_bytes
+        heads=num_heads, width=head_dim, layers=num_layers, bytes=NUMBER_BYTES
     )
     head = [each.format(tokens=tokens) for each in GROUPS["head"]]
     return Interactive(

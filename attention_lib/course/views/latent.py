@@ -9,7 +9,7 @@ from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_maps
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import LATENT
-from attention_lib.course.views._tables import plain_table
+from attention_lib.course.views._tables import NUMBER_BYTES, plain_table
 from attention_lib.validation import require_positive
 
 
@@ -20,7 +20,6 @@ def view_latent(
     *,
     losses: Mapping[int, float],
     all_numbers: int,
-    number_bytes: int = 2,
 ) -> Interactive:
     """Let the reader choose the latent's width, and see what remains of a head's map.
 
@@ -30,7 +29,6 @@ def view_latent(
         words: of the text.
         losses: of the whole model, by width; width 0 means the original model.
         all_numbers: how many numbers per token a cache keeps without latents.
-        number_bytes: bytes of one number.
 
     Raises:
         TypeError: maps that do not hold numbers; words that are not a list; latents or
@@ -38,7 +36,7 @@ def view_latent(
         ValueError: a map of the wrong shape; words that do not name its rows; no
             widths, one below 1, or one without a loss.
     """
-    require_positive(all_numbers=all_numbers, number_bytes=number_bytes)
+    require_positive(all_numbers=all_numbers)
     for name, mapping in (("latents", latents), ("losses", losses)):
         if not isinstance(mapping, Mapping):
             received = type(mapping).__name__
@@ -51,7 +49,7 @@ def view_latent(
     widths = sorted(latents)
     maps = [_map(weights, words), *(_map(latents[width], words) for width in widths)]
     moved = [float(np.abs(map_ - maps[0]).max()) for map_ in maps]
-    sizes = [number_bytes * numbers for numbers in (all_numbers, *widths)]
+    sizes = [NUMBER_BYTES * numbers for numbers in (all_numbers, *widths)]
     loss = [float(losses[width]) for width in (0, *widths)]
     below = np.tril(np.ones_like(maps[0], dtype=bool))
     data = {

@@ -22,7 +22,6 @@ def view_pages(
     *,
     num_pages: int,
     page_len: int,
-    names: Sequence[str] | None = None,
 ) -> Interactive:
     """Let the reader go through the steps of a server, and see who owns which page.
 
@@ -43,14 +42,12 @@ def view_pages(
             ``preempted`` (dropped, and waiting again), ``done`` and ``cancelled``.
         num_pages: how many pages there are; the first is page 0.
         page_len: how many tokens a page holds.
-        names: of the requests, short; A, B, C, … when left out.
 
     Raises:
         TypeError: steps that are not a list of dicts; a size that is not an int.
         ValueError: no steps; tables, states and fed of different lengths; fewer
             requests than in a step before; an unknown state; a page that does not
-            exist, or that is in a table twice, or that is kept and in a table; not one
-            name per request.
+            exist, or that is in a table twice, or that is kept and in a table.
     """
     require_positive(num_pages=num_pages, page_len=page_len)
     if isinstance(steps, str | Mapping) or not isinstance(steps, Sequence):
@@ -67,9 +64,7 @@ def view_pages(
             )
         before = len(checked["states"])
         plain.append(checked)
-    names = _letters(before) if names is None else list(names)
-    if len(names) != before or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"names must be {before} texts, one per request; got {names}")
+    names = _letters(before)
     data = {"steps": plain, "pages": num_pages, "pageLen": page_len, "names": names}
     rows = [(name, _history(plain, request)) for request, name in enumerate(names)]
     most = max(len({p for t in step["tables"] for p in t}) for step in plain)

@@ -11,7 +11,9 @@ from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import ROPE
 from attention_lib.course.views._tables import plain_table
 from attention_lib.plotting._figure import as_array
-from attention_lib.validation import require_above_zero, require_not_negative
+from attention_lib.validation import require_above_zero
+
+PLACES, LONGEST = (4, 1), 40  # where the two stand first, and the last position
 
 
 def view_rope(
@@ -20,8 +22,6 @@ def view_rope(
     words: Sequence[str],
     *,
     frequencies: Mapping[str, float],
-    positions: tuple[int, int] = (4, 1),
-    longest: int = 40,
 ) -> Interactive:
     """Show one pair of a query and of a key, rotated by their positions.
 
@@ -33,14 +33,12 @@ def view_rope(
         key: (2,), likewise.
         words: the names of the two.
         frequencies: from names to radians per position. The first is shown initially.
-        positions: the initial positions of the query and of the key.
-        longest: the last position.
 
     Raises:
         TypeError: query or key that do not hold numbers; words that are not a list;
-            frequencies that are not a mapping; positions that are not ints.
+            frequencies that are not a mapping.
         ValueError: not two numbers; not two words; no frequencies, or one that is not
-            above 0; a position below 0 or beyond the longest.
+            above 0.
     """
     pairs = [_pair(name, array) for name, array in (("query", query), ("key", key))]
     names = read_words("words", words)
@@ -55,24 +53,16 @@ def view_rope(
     require_above_zero(
         **{f"frequencies[{name!r}]": each for name, each in frequencies.items()}
     )
-    require_not_negative(longest=longest)
-    require_not_negative(
-        **{f"positions[{i}]": position for i, position in enumerate(positions)}
-    )
-    if len(positions) != 2 or max(positions) > longest:
-        raise ValueError(f"positions must be two, up to {longest}; got {positions}")
     data = {
         "pairs": [pack(pair, 4) for pair in pairs],
         "words": names,
         "speeds": [[name, float(each)] for name, each in frequencies.items()],
-        "positions": list(positions),
-        "longest": longest,
+        "positions": list(PLACES),
+        "longest": LONGEST,
     }
     chosen = ", ".join(frequencies)
     line = ROPE["line"].format(query=names[0], key=names[1], frequencies=chosen)
-    return Interactive(
-        "rope", data, _static(pairs, names, frequencies, positions), line
-    )
+    return Interactive("rope", data, _static(pairs, names, frequencies), line)
 
 
 def rotated_score(
@@ -90,10 +80,9 @@ def _static(
     pairs: list[np.ndarray],
     words: list[str],
     frequencies: Mapping[str, float],
-    positions: tuple[int, int],
 ) -> str:
     """Return the initial score, then with both positions moved, then with one moved."""
-    (query, key), (p, s) = pairs, positions
+    (query, key), (p, s) = pairs, PLACES
     lines = []
     for at in [(p, s), (p + 10, s + 10), (p + 1, s)]:
         scores = [rotated_score(query, key, each, at) for each in frequencies.values()]
