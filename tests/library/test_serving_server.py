@@ -181,6 +181,7 @@ TYPES = {
 }
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("kind", ["learned", "rotary", "window", "split"])
 @pytest.mark.parametrize("name", TYPES)
 def test_server_in_half_precision_writes_what_generate_writes(name, kind):
