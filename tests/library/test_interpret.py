@@ -194,6 +194,7 @@ def cut_by_hand(model, sender, receiver, into, value):
     return model._logits(x)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("name", GROUPED)
 @torch.no_grad()
 def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
