@@ -260,11 +260,8 @@ def test_real_tensors_equal_those_of_the_gguf_package(model_file):
     theirs = gguf.GGUFReader(model_file).tensors
     assert len(theirs) == len(file.tensors) == 272
     for own in theirs:
-        ours, some = file.read(own.name).numpy(), slice(None)
-        if own.data.ndim > 1:  # their arithmetic is slow: the first rows and the last
-            some = [0, 1, 2, -1]
-        wanted = gguf.quants.dequantize(own.data[some], own.tensor_type)
-        assert np.array_equal(ours[some], wanted), own.name
+        wanted = gguf.quants.dequantize(own.data, own.tensor_type)
+        assert np.array_equal(file.read(own.name).numpy(), wanted), own.name
 
 
 @pytest.mark.long
@@ -280,12 +277,12 @@ def test_real_logits_and_greedy_text_equal_those_of_transformers(model_file):
     theirs = transformers.LlamaForCausalLM.from_pretrained(
         None, config=config, state_dict=weights
     )
-    ids = torch.arange(17, 17 + 24 * 1900, 1900)[None]
-    told = generate(ours, ids, max_new_tokens=8)  # (1, 32)
+    ids = torch.arange(17, 17 + 64 * 700, 700)[None]
+    told = generate(ours, ids, max_new_tokens=8)  # (1, 72)
     with torch.no_grad():
         found, wanted = ours(ids), theirs.eval()(told).logits
-    assert (found - wanted[:, :24]).abs().max() <= 1e-5 * wanted.abs().max()
-    assert wanted[:, 23:-1].argmax(dim=-1).equal(told[:, 24:])
+    assert (found - wanted[:, :64]).abs().max() <= 1e-5 * wanted.abs().max()
+    assert wanted[:, 63:-1].argmax(dim=-1).equal(told[:, 64:])
     # A wrong layout of queries and keys, in both, would agree. It still says "Paris",
     # but a text that the model did not write costs 1.7 nats per token more.
     opening = load_alice().partition("Alice was beginning")[2][:600]
