@@ -196,6 +196,12 @@ def refused():
     return as_users_meet_it
 
 
+@pytest.fixture(scope="session")
+def unchecked():
+    """``with unchecked():`` for what a fixture does in all tests of a file."""
+    return _shapes_unchecked
+
+
 @pytest.fixture
 def shapes_unchecked():
     """Calls of this test run as a user's do, without jaxtyping's checks."""

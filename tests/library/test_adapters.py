@@ -46,7 +46,10 @@ from tests.library.calls_of_layers import (
     words,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.usefixtures("shapes_unchecked"),  # most of the time otherwise
+    pytest.mark.long,
+]
 
 PARTS = nn.Linear, nn.Embedding, nn.LayerNorm, RMSNorm
 

@@ -2,12 +2,13 @@
 
 import io
 import re
-import subprocess
+import runpy
 import sys
 
 import pytest
 import torch
 
+from attention_lib import chat
 from attention_lib.chat import COMMANDS, main, talk
 from attention_lib.conversation import Conversation
 from attention_lib.generation import generate
@@ -356,15 +357,18 @@ def test_command_stopped_while_it_loads_ends_quietly(folder, monkeypatch, capsys
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("model_file")
-def test_real_model_answers_in_turns():
-    command = [sys.executable, "-m", "attention_lib.chat", "--temperature", "0"]
-    text = "What is the capital of France?\nAnd of Italy?\n"
-    done = subprocess.run(command, input=text, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    assert "135M" in done.stdout
-    assert "134,515,008 parameters, 538 MB in memory, licence apache-2.0" in done.stdout
-    first, second = re.split(r"(?m)^> ", done.stdout)[1:]
+@pytest.mark.usefixtures("model_file", "shapes_unchecked")
+def test_real_model_answers_in_turns(monkeypatch, capsys):
+    text = b"What is the capital of France?\nAnd of Italy?\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    monkeypatch.setattr(sys, "argv", ["chat", "--temperature", "0"])
+    with pytest.raises(SystemExit) as ended:  # as `python -m` runs it
+        runpy.run_path(chat.__file__, run_name="__main__")
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "135M" in said
+    assert "134,515,008 parameters, 538 MB in memory, licence apache-2.0" in said
+    first, second = re.split(r"(?m)^> ", said)[1:]
     assert "The capital of France is Paris.\n" in first
     assert "Rome" in second
     read = int(re.search(r"\[read (\d+) tokens", second)[1])

@@ -94,6 +94,7 @@ def by_hand(model, text, count):
     return text
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("mha", KINDS)
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -238,6 +239,7 @@ def windowed(kind):
     return model.double().eval()
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("kind", ["llama 3", "llama 5", "llama 9", "gemma", "gpt-oss"])
 @pytest.mark.parametrize("begun", [0, 1, 6])
 def test_generate_with_windows_and_a_cache_equals_each_text_alone(kind, begun):

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
@@ -116,7 +116,9 @@ def test_grouped_query_with_all_heads_equals_multi_head(sizes):
         assert_close(mine, wanted)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @each_option
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_grouped_query_with_a_cache_equals_the_full_pass(name, data):
     made, x = layer(**OPTIONS[name]), sequences()
@@ -162,7 +164,9 @@ def in_pieces(made, cache, laid, cuts, start=0):
     return torch.cat(found, dim=1)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @each_option
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_grouped_query_with_padding_anywhere_equals_each_text_alone(name, data):
     made, x = layer(**OPTIONS[name]), sequences()

@@ -194,6 +194,7 @@ def cut_by_hand(model, sender, receiver, into, value):
     return model._logits(x)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("name", GROUPED)
 @torch.no_grad()
 def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
@@ -368,6 +369,7 @@ def test_storyteller_is_the_model_of_chapter_8():
 
 
 @pytest.mark.no_cover
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("seed", [1, 2])
 def test_storytellers_of_other_seeds_have_learned_as_well(seed):
     model = interpret.load_storyteller(seed)

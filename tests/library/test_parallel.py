@@ -1,4 +1,4 @@
-"""attention_lib.launch and parallel: four processes against one, and no hang."""
+"""attention_lib.launch and parallel: three processes against one, and no hang."""
 
 import ast
 import importlib.util
@@ -66,12 +66,12 @@ def ring_errors(device):
 
 
 def ring_in_a_group(device):
-    """Processes 3 and 1 are a ring of their own, in this order."""
+    """Processes 1 and 2 are a ring of their own, in this order."""
     from attention_lib.parallel import ring_attention
 
-    group = dist.new_group([1, 3])
+    group = dist.new_group([1, 2])
     rank = dist.get_rank()
-    if rank not in (1, 3):
+    if rank not in (1, 2):
         return None
     value = torch.full((1, 1, 2), float(rank), device=device)
     zeros = torch.zeros_like(value)
@@ -83,14 +83,14 @@ def counted(device):
     from attention_lib.launch import CommunicationCounter
     from attention_lib.parallel import ring_attention
 
-    rows, found, size = torch.ones(8, 4, device=device), {}, dist.get_world_size()
-    ring = [torch.ones(1, 8, 4, device=device, requires_grad=True) for _ in range(3)]
+    rows, found, size = torch.ones(12, 4, device=device), {}, dist.get_world_size()
+    ring = [torch.ones(1, 12, 4, device=device, requires_grad=True) for _ in range(3)]
 
     def gather():
-        dist.all_gather_into_tensor(torch.empty(8 * size, 4, device=device), rows)
+        dist.all_gather_into_tensor(torch.empty(12 * size, 4, device=device), rows)
 
     def scatter():
-        dist.reduce_scatter_tensor(torch.empty(8 // size, 4, device=device), rows)
+        dist.reduce_scatter_tensor(torch.empty(12 // size, 4, device=device), rows)
 
     for name, call in [
         ("all-reduce", lambda: dist.all_reduce(rows)),
@@ -107,37 +107,37 @@ def counted(device):
 
 
 @pytest.fixture(scope="module")
-def four():
+def three():
     functions = [ring_errors, ring_in_a_group, counted]
-    return run_processes(functions, num_processes=4, timeout=200.0)
+    return run_processes(functions, num_processes=3, timeout=200.0)
 
 
-def test_ring_equals_the_whole_text_forward_and_backward(four):
+def test_ring_equals_the_whole_text_forward_and_backward(three):
     bounds = {"float64": 1e-12, "float32": 5e-6, "bfloat16": 0.05}
-    for found in four["ring_errors"]:
+    for found in three["ring_errors"]:
         assert len(found) == 12
         for name, error in found.items():
             assert error < bounds[name.split()[0]], name
 
 
-def test_ring_stays_inside_its_group(four):
-    both = [[[2.0, 2.0]]]  # the mean of 1 and 3
-    assert four["ring_in_a_group"] == [None, both, None, both]
+def test_ring_stays_inside_its_group(three):
+    both = [[[1.5, 1.5]]]  # the mean of 1 and 2
+    assert three["ring_in_a_group"] == [None, both, both]
 
 
-def test_sent_bytes_are_those_of_the_formulas(four):
-    size = 8 * 4 * 4  # float32
-    for found in four["counted"]:
+def test_sent_bytes_are_those_of_the_formulas(three):
+    size = 12 * 4 * 4  # float32
+    for found in three["counted"]:
         assert found["all-reduce"] == [
-            2 * 3 * size // 4,
+            2 * 2 * size // 3,
             {"all-reduce": 1},
             {"all-reduce": size},
         ]
-        assert found["all-gather"][0] == 3 * size  # three pieces of others pass by
-        assert found["reduce-scatter"][0] == found["broadcast"][0] == 3 * size // 4
-        assert found["ring"] == [6 * size, {"send": 3}, {"send": 6 * size}]
+        assert found["all-gather"][0] == 2 * size  # two pieces of others pass by
+        assert found["reduce-scatter"][0] == found["broadcast"][0] == 2 * size // 3
+        assert found["ring"] == [4 * size, {"send": 2}, {"send": 4 * size}]
         # forward, keys and values again, and their gradients once more often
-        assert found["ring, backward"][0] == (6 + 6 + 8) * size
+        assert found["ring, backward"][0] == (4 + 4 + 6) * size
 
 
 @contextmanager
@@ -169,7 +169,7 @@ dist.destroy_process_group()
 def test_sent_bytes_of_two_processes_are_those_of_the_formulas(tmp_path):
     with first_of_two(tmp_path):
         two = counted("cpu")
-    size = 8 * 4 * 4
+    size = 12 * 4 * 4
     assert two["all-reduce"][0] == two["all-gather"][0] == size
     assert two["reduce-scatter"][0] == two["broadcast"][0] == size / 2
     assert two["ring"] == [2 * size, {"send": 1}, {"send": 2 * size}]
@@ -198,8 +198,8 @@ def waits(device):
 @pytest.mark.parametrize(
     ("function", "timeout", "words"),
     [
-        (dies, 100.0, "a process failed"),
         (raises, 100.0, "this is what went wrong"),
+        pytest.param(dies, 100.0, "a process failed", marks=pytest.mark.slow),
         pytest.param(waits, 30.0, "a process failed", marks=pytest.mark.slow),
     ],
 )

@@ -61,6 +61,7 @@ def public_names(module):
     return {name for name in defined(file) if not name.startswith("_")}
 
 
+@cache
 def defined(file):
     """The names of the functions, classes and values that a file defines."""
     names = set()

@@ -71,7 +71,6 @@ def some_request(draw, page_len):
 
 @pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time
 @settings(
-    max_examples=40,
     phases=[Phase.generate],  # a smaller seed is no simpler
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -181,6 +180,7 @@ TYPES = {
 }
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("kind", ["learned", "rotary", "window", "split"])
 @pytest.mark.parametrize("name", TYPES)
 def test_server_in_half_precision_writes_what_generate_writes(name, kind):

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -49,7 +49,8 @@ def oracle(model, numbers):
     return guess
 
 
-@settings(max_examples=60)
+@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(MODELS)),
     st.sampled_from([*DRAFTS, "mostly right"]),

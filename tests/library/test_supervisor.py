@@ -18,7 +18,6 @@ STARTER = """
 import signal, sys
 # A shell's background jobs, and all that they start, ignore Ctrl+C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from attention_lib._supervisor import _mark, family
 from tests.running import ran
 ran(sys.argv[1:])
 """

@@ -19,8 +19,9 @@ GOAL = ("Make “it” look at “robot”.", "it", "robot", 0.5)
 
 
 @pytest.fixture(scope="module")
-def model():
-    return train_sentence_model()
+def model(unchecked):
+    with unchecked():  # most of the time otherwise
+        return train_sentence_model()
 
 
 @pytest.fixture(scope="module")
