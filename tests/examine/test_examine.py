@@ -107,9 +107,6 @@ def failed(layer, checks=None, **options):
 QUICK = {"at most 16", "cache or mask", "cache, no mask", "causal, RoPE"}
 QUICK |= {"causal, learned positions", "causal, sinusoids"}
 LATER = {f"plain, {way}" for way in VARIANTS.keys() - QUICK} | {"plain, grouped"}
-# So do layers that are made of what others have: blocks have a test of their own.
-LATER |= {"split", "block", "latent", "torch's block, time first"}
-LATER |= {"x-transformers", "Qwen3"}
 MOST_RIGHT = [
     pytest.param(name, marks=pytest.mark.slow) if name in LATER else name
     for name in RIGHT

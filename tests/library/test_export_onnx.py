@@ -304,8 +304,7 @@ def test_generate_in_onnx_refuses_another_file_and_too_long_a_text(tmp_path, ref
     with refused(ValueError, "path must lead to a file of export_model; x.onnx has"):
         generate_in_onnx(path, PROMPT, max_new_tokens=2)
     model = drawn(TinyLM(ModelConfig(61, 7, 24, 4, 1)))
-    few = {"batch": (1,), "time": (1, 2), "past": (0, 1)}
-    export_model(model, path, sizes=few)
+    export_model(model, path, sizes={"time": (1, 2), "past": (0, 1)})
     with refused(ValueError, "the file does not run with these token_ids: "):
         generate_in_onnx(path, PROMPT, max_new_tokens=6)
 
@@ -314,7 +313,7 @@ FEW = {"sizes": {"batch": (1,), "time": (1,), "past": (0,)}}
 
 
 def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
-    model = drawn(TinyLM(ModelConfig(61, 20, 24, 4, 1)))
+    model = drawn(TinyLM(ModelConfig(61, 20, 24, 4, 2)))
     words = r"Allowed is 1\.0e-10\. Differences this small are mostly rounding"
     with pytest.raises(ValueError, match=words) as error:
         export_model(model, tmp_path / "x.onnx", tolerance=1e-10, **FEW)

@@ -198,8 +198,8 @@ def waits(device):
 @pytest.mark.parametrize(
     ("function", "timeout", "words"),
     [
+        (dies, 100.0, "a process failed"),
         (raises, 100.0, "this is what went wrong"),
-        pytest.param(dies, 100.0, "a process failed", marks=pytest.mark.slow),
         pytest.param(waits, 30.0, "a process failed", marks=pytest.mark.slow),
     ],
 )

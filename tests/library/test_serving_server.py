@@ -71,6 +71,7 @@ def some_request(draw, page_len):
 
 @pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time
 @settings(
+    max_examples=40,
     phases=[Phase.generate],  # a smaller seed is no simpler
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

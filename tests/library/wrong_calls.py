@@ -554,7 +554,7 @@ CALLS += [
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
       "num_kv_heads": [*NO_SIZE, 2]}),
     (al.hf_layers.from_transformers(BARE), {"x": X},
-     {"x": [None, "x", X.numpy(), X[0], X[..., :5]]}),
+     {"x": [None, "x", X.numpy(), X[0], X[..., :5]], "cache": NO_CACHE}),
     (al.kv_cache.KVCache, {"layers": MODEL.new_cache(2).layers},
      {"layers": [None, 3, [], [3], MHA.new_cache(2, 4)]}),
     (al.hf_layers.from_transformers,
