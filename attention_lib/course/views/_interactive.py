@@ -16,7 +16,7 @@ from attention_lib.course.language import (
 
 
 class Interactive:
-    """An interactive output, on the site and in every notebook: a cell's last line.
+    """An interactive output of a cell that ends with it, on the site and in notebooks.
 
     If scripts are off, or stripped as from an untrusted notebook, the reader sees the
     static part.

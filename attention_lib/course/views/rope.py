@@ -13,7 +13,7 @@ from attention_lib.course.views._tables import plain_table
 from attention_lib.plotting._figure import as_array
 from attention_lib.validation import require_above_zero
 
-PLACES, LONGEST = (4, 1), 40  # where the two stand first, and the last position
+POSITIONS, LAST = (4, 1), 40  # at first; the last one that can be chosen
 
 
 def view_rope(
@@ -57,8 +57,8 @@ def view_rope(
         "pairs": [pack(pair, 4) for pair in pairs],
         "words": names,
         "speeds": [[name, float(each)] for name, each in frequencies.items()],
-        "positions": list(PLACES),
-        "longest": LONGEST,
+        "positions": list(POSITIONS),
+        "longest": LAST,
     }
     chosen = ", ".join(frequencies)
     line = ROPE["line"].format(query=names[0], key=names[1], frequencies=chosen)
@@ -82,7 +82,7 @@ def _static(
     frequencies: Mapping[str, float],
 ) -> str:
     """Return the initial score, then with both positions moved, then with one moved."""
-    (query, key), (p, s) = pairs, PLACES
+    (query, key), (p, s) = pairs, POSITIONS
     lines = []
     for at in [(p, s), (p + 10, s + 10), (p + 1, s)]:
         scores = [rotated_score(query, key, each, at) for each in frequencies.values()]
