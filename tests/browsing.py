@@ -41,7 +41,8 @@ PROBE = sample("probe.js")
 # keep axe from knowing the ground.
 PREPARE = sample("prepare.js")
 # One element for each way in which text is coloured that is not among those `seen`:
-# axe takes a second for the colours of a page, and most pages have the same.
+# axe takes a second for the colours of a page, and most pages have the same. They are
+# asked for together with all else: where things stand is found out once for each run.
 PICK = sample("pick.js")
 EXAMINE = sample("examine.js")
 # How each figure reads: its letters' size and contrast, and what stands in its way.
@@ -222,18 +223,20 @@ def axe_faults(page, seen=None):
     """What axe finds wrong with a page as it is, by all rules."""
     page.evaluate(AXE)
     page.evaluate(PREPARE)
-    off = {name: {"enabled": False} for name in AXE_COLOURS}
-    rules = {"runOnly": AXE_RULES, "rules": off}
-    faults = page.evaluate(EXAMINE, [None, rules])
-    return [*faults, *colour_faults(page, set() if seen is None else seen)]
+    pick(page, set() if seen is None else seen)
+    return list(page.evaluate(EXAMINE, AXE_RULES))
 
 
 def colour_faults(page, seen):
     """What axe finds wrong with the colours of a page which has been prepared."""
+    return list(page.evaluate(EXAMINE, AXE_COLOURS)) if pick(page, seen) else []
+
+
+def pick(page, seen):
+    """Mark whose colours axe is to ask for: each way that is not among those `seen`."""
     fresh = page.evaluate(PICK, [*seen])
     seen.update(fresh)
-    asked = [["[data-pick]"], {"runOnly": AXE_COLOURS}]
-    return list(page.evaluate(EXAMINE, asked)) if fresh else []
+    return fresh
 
 
 def wear(page, theme):
