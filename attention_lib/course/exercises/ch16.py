@@ -32,7 +32,7 @@ my_queries = -(-8192 // passes)  # rounded up
         (745, "Step by step, queries, keys, values and result move, too."),
         (1639, "Step by step, scores and weights are both written and read: 4 T · T."),
         (342, "Each pass reads keys and values, both."),
-        (820, "A tenth of the text is no tenth of the numbers: count those that move."),
+        (820, "A tenth of the text is not a tenth of the numbers: count what moves."),
         (1024, "That is enough, but fewer do: it need not be a power of two."),
         (128, "That is the width of the head."),
         (8192, "That is one pass for all: smaller pieces do."),

@@ -59,8 +59,8 @@ def _in_chunks(
             words = f"Your function returns a {type(came).__name__}: three tensors "
             return Verdict(False, f"{words}are wanted.")
         if len(came) != 3 or not all(isinstance(each, Tensor) for each in came):
-            words = "Your function returns something else than three tensors: outputs, "
-            return Verdict(False, f"{words}state and sum are wanted.")
+            words = "Your function must return three tensors: outputs, state and sum."
+            return Verdict(False, words)
         now = state.nan_to_num(), total.nan_to_num()  # NaN is not equal to itself
         if not all(map(torch.equal, now, (it.nan_to_num() for it in before))):
             words = "Your code changes the state that it was given: make a new one."
@@ -167,7 +167,7 @@ def _read(
     if not isinstance(read, Tensor):  # where nothing was written, it may fail
         return read if len(keys) else torch.zeros(values.shape[1])
     if judge(made.read, (query,), read.clone()):
-        words = "A second read with the same query finds something else: reading must "
+        words = "A second read with the same query differs: reading must "
         return Verdict(False, f"{words}change nothing.")
     return read
 

@@ -24,7 +24,7 @@ check_batch_steps = NumberExercise(
          "and cannot be cut."),
         (10, "Five steps pass before the last request begins. It needs 6 more."),
         (12, "The last one begins in the sixth step, not after it."),
-        (6, "That would be so if the longest came first and all had a place."),
+        (6, "The last request takes that long, and it begins after 5 steps."),
         (13, "A place is taken in the next step after it is free: no pause."),
         (9, "The last request joins when a place is free: after the step 5."),
         (3, "That is how many places there are."),
@@ -123,7 +123,8 @@ def my_accepted(guesses, best, stop):
         (([2, 6], [4, 6, 5], 8), "Right where the first is right. Where it is wrong:"),
         (([], [5], 8), "Right with guesses. Without any:"),
         (([7, 8, 5, 2], [7, 8, 5, 9, 1], 8), "Right without a stop. With one:"),
-        (([7, 2], [8, 2, 1], 8), "Right where a guess is the stop. Where another is:"),
+        (([7, 2], [8, 2, 1], 8),
+         "Right where a guess is the stop. Where the model adds it:"),
         (([3, 8, 5], [4, 8, 5, 1], 8),
          "Right where a stop comes. Where a wrong guess is followed by one:"),
     ],
@@ -166,7 +167,7 @@ def _served(answer: Any, num_pages: int, page_len: int, stream: Requests) -> Ten
             server.submit(prompt_len, new_tokens)
         came = server.step()
         if came is None or came is ...:
-            words = "A step gives nothing back: give an empty list where none runs."
+            words = "A step returns nothing: return an empty list where none runs."
             raise Stop(words if rows else NOT_YET)
         rows.append(list(came))  # what is done to it later does not count
     numbers = range(sum(map(len, stream)))

@@ -162,12 +162,12 @@ MISTAKES = {
                 "else []"), "Right where the first is right. Where it is wrong: One"),
         (accept(ADDED, "return added if guesses else []"), "Without any: One"),
         (accept(ADDED, "return [t for t in added if t != stop or t in guesses]"),
-         "Right where a guess is the stop. Where another is: The stop"),
+         "Right where a guess is the stop. Where the model adds it: The stop"),
         (accept(ADDED, "return best[: guesses.index(stop) + 1] if stop in guesses "
                 "else added"), "Where a wrong guess is followed by one:"),
     ],
     "small_server": [
-        (served("return now", "return now or None"), "give an empty list"),
+        (served("return now", "return now or None"), "return an empty list"),
         (lambda *sizes: 3, "has no submit"),
         (served(STEP, STEP + "        if self.num_pages < 5: return []\n"),
          "Right for one stream. For a second one: "),
