@@ -8,7 +8,7 @@ import pytest
 
 from tests.pages import complaints, target, tree
 from tests.running import sample, written
-from tests.site.searching import DIALOG, READY, found, is_wanted
+from tests.site.searching import DIALOG, READY, found, missed
 from tests.site.weight import total
 from tools.chapters import ROOT, SITE
 from tools.site import launch
@@ -62,21 +62,17 @@ def test_pages_of_the_edition_pass():
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries_in_chinese_find_their_place_among_the_first_three(browser, name):
-    missed = []
+    asked = [line.split(" | ") for line in sample(name).splitlines()]
     with browser.new_page() as page:
         page.goto((OWN / "chapters/03-masks.html").as_uri())
         page.keyboard.press("Control+k")
         page.wait_for_function(READY)
-        for query, wanted, *_ in (it.split(" | ") for it in sample(name).splitlines()):
-            first = [it.removeprefix("zh/") for it in found(page, query)[:3]]
-            if not any(is_wanted(address, wanted) for address in first):
-                missed.append((query, wanted, first))
+        misses = missed(page, asked, "zh/")
         marks = page.locator(f"{DIALOG} mark")
         found(page, "因果掩码")
         marks.first.wait_for()
         assert "因果掩码" in marks.all_text_contents()
-    print(*missed, sep="\n")
-    assert len(missed) <= QUERIES[name], missed
+    assert len(misses) <= QUERIES[name], misses
 
 
 def test_first_use_of_the_search_in_chinese_weighs_little():

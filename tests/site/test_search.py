@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.asked import ASKED, place
 from tests.browsing import IN_BOTH, PHONE, axe_faults, own_seconds, wear
 from tests.running import sample
-from tests.site.searching import DIALOG, FIELD, OPTION, READY, found, is_wanted
+from tests.site.searching import DIALOG, FIELD, OPTION, READY, found, found_for, missed
 from tests.site.weight import travelling
 from tools.chapters import ROOT, SITE, chapter_paths
 
@@ -45,30 +45,23 @@ def page(browser):
 
 
 def test_sixty_queries_find_their_place_among_the_first_three(page):
-    halves = {"tuned": QUERIES[::2], "left aside": QUERIES[1::2]}
-    missed = {half: [] for half in halves}
-    for half, queries in halves.items():
-        for query, wanted in queries:
-            first = found(page, query)[:3]
-            if not any(is_wanted(address, wanted) for address in first):
-                missed[half].append((query, first))
     assert len(QUERIES) == 60
-    assert len(missed["tuned"]) + len(missed["left aside"]) <= 3, missed
+    assert len(found := missed(page, QUERIES)) <= 3, found
 
 
 @pytest.mark.parametrize("name", FRESH)
 def test_queries_collected_later_find_the_section_that_answers(page, name):
-    hits = [
-        any(is_wanted(address, wanted) for address in found(page, query)[:3])
-        for query, wanted, *_ in (it.split(" | ") for it in sample(name).splitlines())
-    ]
-    assert len(hits) > 50
-    assert min(sum(hits[::2]), sum(hits[1::2])) >= FRESH[name]
+    asked = [line.split(" | ") for line in sample(name).splitlines()]
+    assert len(asked) > 50
+    for half in (asked[::2], asked[1::2]):
+        assert len(half) - len(missed(page, half)) >= FRESH[name]
 
 
 def test_what_askers_typed_leads_to_the_section_that_answers(page):
     """Their words are in the index, so that nearly each is found again."""
-    hits = [place(it["section"]) in found(page, it["query"])[:3] for it in ASKED]
+    shown = found_for(page, [it["query"] for it in ASKED])
+    pairs = zip(ASKED, shown, strict=True)
+    hits = [place(it["section"]) in links[:3] for it, links in pairs]
     assert sum(hits) >= 0.9 * len(hits)
 
 
@@ -83,10 +76,13 @@ def test_titles_of_chapters_and_words_of_the_glossary_come_first(page):
         ".map(([it, [[, , title]]]) => [it, title])"
     )
     assert len(chapters) == 26
-    assert [it for it, title in chapters if found(page, title)[0] != it] == []
+    shown = found_for(page, [title for _, title in chapters])
+    assert [links[0] for links in shown] == [it for it, _ in chapters]
     named = {title.lower() for _, title in chapters}
-    for anchor, _, word, section in entries(page):  # each names the section to read
-        first, entry = [*found(page, word), ""][:2], f"book/glossary.html#{anchor}"
+    words = entries(page)  # each names the section to read
+    shown = found_for(page, [word for _, _, word, _ in words])
+    for (anchor, _, word, section), links in zip(words, shown, strict=True):
+        first, entry = [*links, ""][:2], f"book/glossary.html#{anchor}"
         assert entry == first[word.lower() in named], (word, first, section)
 
 
