@@ -3,6 +3,7 @@
 import nbformat
 import pytest
 
+from tests.running import sample
 from tools.chapters import NOTEBOOKS, SITE, code_of
 from tools.site.listings import hung
 
@@ -66,9 +67,9 @@ def test_far_sections_are_laid_out_later_but_links_reach_them(browser):
 
 
 def test_code_on_a_phone_shows_all_of_its_lines(browser):
-    book = nbformat.read(NOTEBOOKS / "02-single-head.ipynb", as_version=4)
+    book = nbformat.read(NOTEBOOKS / "04-multi-head.ipynb", as_version=4)
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
-        page.goto((SITE / "chapters/02-single-head.html").as_uri())
+        page.goto((SITE / "chapters/04-multi-head.html").as_uri())
         page.wait_for_function("!document.documentElement.dataset.from")
         page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
         codes = page.locator(".cell_input pre:visible")
@@ -80,6 +81,7 @@ def test_code_on_a_phone_shows_all_of_its_lines(browser):
         comments = codes.locator(".line > .c1:not(:first-child)")
         assert comments.count() > 10
         assert comments.evaluate_all(CUT) == []
+        assert page.evaluate(sample("broken-names.js")) == []
 
 
 def test_long_line_knows_its_indent():
@@ -91,3 +93,11 @@ def test_long_line_knows_its_indent():
     assert hung(short) == short
     wide = "# 梯度很小时，这个能防止舍入误差被放大\n"
     assert hung(wide) != wide
+
+
+def test_long_call_goes_on_after_a_bracket_or_before_a_dot():
+    dot = '<span class="o">.</span>'
+    line = f"layer{dot}attention_weights([x])[<span>'a ('</span>], norm{dot}weight()"
+    first = f"layer<wbr>{dot}attention_weights(<wbr>[<wbr>x])[<wbr>"
+    rest = f"<span>'a ('</span>], norm{dot}weight()"
+    assert hung(line) == f'<span class="line">{first}{rest}</span>'
