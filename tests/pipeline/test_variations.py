@@ -90,7 +90,7 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     ("now", "words"),
     [
         ("a", "were run again and compared, under 2 conditions: **0 differ**."),
-        ("0", "as on 1 kind of machine: **1 differ**."),
+        ("0", "compared, under one set of conditions: **1 differ**."),
         ("1", "At an earlier state of the book, 1 code cells and 1 figures"),
     ],
 )
