@@ -11,7 +11,7 @@ from tests.running import sample, written
 from tests.site.searching import DIALOG, READY, found, missed
 from tests.site.weight import total
 from tools.chapters import ROOT, SITE
-from tools.site import launch
+from tools.site import launch, pictures
 from tools.translate.catalogue import page_paths, settings
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -79,6 +79,14 @@ def test_first_use_of_the_search_in_chinese_weighs_little():
     """Pairs of characters are many: in English it is less than 150 KB."""
     names = ("minisearch", "places", "finding_words", "finding")
     assert total(OWN / f"_static/{name}.js" for name in names) < 190_000
+
+
+def test_new_words_of_figures_have_all_pages_written_anew(tmp_path):
+    written(tmp_path, {"edition.json": '{"figures": {"loss": "损失"}}'})
+    pictures.setup(app := Mock(srcdir=tmp_path))
+    app.add_config_value.assert_called_once_with(
+        "figure_words", {"loss": "损失"}, "html", [dict]
+    )
 
 
 @pytest.mark.parametrize("name", FINISHED)
