@@ -102,6 +102,15 @@ FAULTY = {
         '<details><summary>Hint</summary><button id="mute"></button></details>',
         "button-name: #mute",
     ),
+    "axe, a link in a text": (
+        '<p style="color: #111; background: #fff">before <a id="plain" href="#"'
+        ' style="color: #333; text-decoration: none">link</a> after</p>',
+        "link-in-text-block: #plain",
+    ),
+    "axe, in the dark": (
+        '<style>[data-theme="dark"] #dim { color: #444 }</style><p id="dim">dim</p>',
+        "color-contrast: #dim",
+    ),
     "axe, on a shaded ground": (
         '<pre id="pale"><span style="color: #aaa">pale</span></pre>',
         "color-contrast: #pale",

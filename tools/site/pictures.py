@@ -26,7 +26,7 @@ POINT = 1.24  # pixels of a page to a point of a figure: letters as large as a c
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    # "html": when words of an edition's figures change, every page is written anew.
+    # "html": when words of an edition's figures change, all pages are written again.
     words = edition(app.srcdir).get("figures", {})
     app.add_config_value("figure_words", words, "html", [dict])
     app.connect("html-page-context", _draw)
