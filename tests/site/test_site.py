@@ -124,7 +124,7 @@ from pygments.styles import get_all_styles
 from tools.site import extension, sheets
 
 if sys.argv[2] == "ours":
-    extension.setup(Mock())
+    extension.setup(Mock(srcdir="."))
 assert "a11y-dark" in get_all_styles()
 sheets.cut(Path(sys.argv[1]), {"a", "b"})
 """
