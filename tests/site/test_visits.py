@@ -18,7 +18,7 @@ from tests.browsing import (
     visit,
 )
 from tests.running import sample
-from tools.browser import find_browser
+from tools.browser import SHELL, find_browser
 from tools.chapters import ROOT, SITE
 from tools.translate.catalogue import settings
 
@@ -156,5 +156,7 @@ def test_browser_is_the_machines_own_first(monkeypatch, tmp_path):
         browser_or_skip(own)
     (tmp_path / "own").touch()
     assert find_browser(own) == str(tmp_path / "own")
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    assert find_browser(own) == "/bin/chromium"
+    for names in (["chromium", "google-chrome"], [SHELL, "chromium"]):
+        there = {it: f"/bin/{it}" for it in names}
+        monkeypatch.setattr(shutil, "which", there.get)
+        assert find_browser(own) == f"/bin/{names[0]}"
