@@ -24,7 +24,7 @@ NO_BROWSER = (
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 FLAGS += ["--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-# The shell would fit letters to whole pixels: a line is then 3 % wider than for a reader.
+# The shell would fit letters to whole pixels, and lines be 3 % wider than for a reader.
 FLAGS += ["--font-render-hinting=none"]
 # Every page would come with a second one for the address bar, which nobody sees.
 OMNIBOX = [f"WebUIOmnibox{part}Popup" for part in ("", "Aim", "Full")]
