@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-# The shell, which is nothing but what draws pages, opens one in a third of the time.
+# The shell has no windows, only pages: one opens in a third of the time.
 SHELL = "chromium-headless-shell"
 NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # On macOS and Windows, browsers are on no path.
@@ -26,10 +26,6 @@ FLAGS += ["--disable-background-networking", "--disable-component-update"]
 FLAGS += ["--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # The shell would fit letters to whole pixels, and lines be 3 % wider than for a reader.
 FLAGS += ["--font-render-hinting=none"]
-# Every page would come with a second one for the address bar, which nobody sees.
-OMNIBOX = [f"WebUIOmnibox{part}Popup" for part in ("", "Aim", "Full")]
-# The last such flag counts, so Playwright's own wish is repeated: paint at once.
-FLAGS += [f"--disable-features={','.join([*OMNIBOX, 'PaintHolding'])}"]
 
 
 def find_browser(playwright: Any) -> str:
