@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 PART = re.compile(r"\{([^{}]+)\}")
 # What a view shows without its script, but for code, and what its script shows as it
@@ -31,7 +31,7 @@ def table() -> dict[str, dict[str, str]]:
 
 @cache
 def _read(language: str) -> dict[str, dict[str, str]]:
-    file = files(__package__).joinpath(f"{language}.toml")
+    file = Path(__file__).with_name(f"{language}.toml")
     if not language.isalpha() or not file.is_file():
         raise ValueError(f"ATTENTION_LANGUAGE is {language!r}: choose 'en' or 'zh'")
     return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -86,6 +86,18 @@ def as_data(value: object) -> str:
     """Return JSON that may stand in a script of a page."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c")
+
+
+def as_html(words: str) -> str:
+    """Return words as HTML: escaped, with `code` and *symbols*."""
+    parts = re.split(r"`([^`]+)`", words)
+    for position, part in enumerate(parts):
+        escaped = html.escape(part, quote=False)
+        if position % 2:
+            parts[position] = f"<code>{escaped}</code>"
+        else:  # an asterisk next to a space is a product
+            parts[position] = re.sub(r"\*(\S|\S[^*]*\S)\*", r"<em>\1</em>", escaped)
+    return "".join(parts)
 
 
 def say_line(text: str, lines: Lines) -> str:

@@ -3,7 +3,6 @@
 The answer is computed in the chapter, so that it cannot differ from the code's.
 """
 
-import html
 import math
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attention_lib.course.language import as_html
 from attention_lib.course.views import Interactive
 
 _Shape = tuple[int, ...]
@@ -54,21 +54,21 @@ def predict(
         value = _checked(key, "a mistake")
         _check_mistake(value, right, tolerance)
         _check_words(f"mistakes[{key}]", words)
-        wrong.append([_rounded(value), _as_html(words)])
+        wrong.append([_rounded(value), as_html(words)])
     shown, hint = _shown(right), _hint(right, tolerance)
     data = {
-        "question": _as_html(question),
+        "question": as_html(question),
         "hint": hint,
         "answer": _rounded(right),
         "shown": shown,
-        "because": _as_html(because),
+        "because": as_html(because),
         "mistakes": wrong,
         **tolerance,
     }
     static = (
-        f"<p><strong>Predict.</strong> {_as_html(question)}</p>\n"
+        f"<p><strong>Predict.</strong> {as_html(question)}</p>\n"
         f"<details><summary>Answer</summary>\n"
-        f"<p>{shown}. {_as_html(because)}</p>\n</details>"
+        f"<p>{shown}. {as_html(because)}</p>\n</details>"
     )
     return Interactive("predict", data, static, f"Predict: {question} Answer: {shown}.")
 
@@ -142,18 +142,6 @@ def _check_mistake(
         is_right = abs(value - right) <= near
     if is_right:
         raise ValueError(f"a mistake is {value}, which is right: remove it")
-
-
-def _as_html(words: str) -> str:
-    """Return words as HTML: escaped, with `code` and *symbols*."""
-    parts = re.split(r"`([^`]+)`", words)
-    for position, part in enumerate(parts):
-        escaped = html.escape(part, quote=False)
-        if position % 2:
-            parts[position] = f"<code>{escaped}</code>"
-        else:  # an asterisk next to a space is a product
-            parts[position] = re.sub(r"\*(\S|\S[^*]*\S)\*", r"<em>\1</em>", escaped)
-    return "".join(parts)
 
 
 def _rounded(value: _Answer) -> int | float | list[int]:

@@ -103,6 +103,28 @@ def test_update_executes_what_is_stale_and_nothing_else(root, executed):
     assert sorted(executed) == ["01-one", "02-two", "02-two"]
 
 
+def test_chapter_in_step_is_not_compared_again_until_something_changes(root):
+    def compared(**options):
+        return [draft.chapter.stem for draft in examine(root, **options)]
+
+    fake_records(root)
+    assert compared() == ["01-one", "02-two"]
+    assert compared() == []
+    assert compared(again=True) == ["01-one", "02-two"]
+    write(root, "01-one", "print('one')", "print('more')")
+    assert compared() == compared() == ["01-one"]  # as long as it is stale
+    assert causes(root) == [["its code cells changed"]]
+    fake_records(root)
+    assert [compared(), compared()] == [["01-one"], []]
+    others = ["book/glossary.md", "attention_lib/toy.py", "requirements.txt"]
+    for file in ["chapters/01-one.md", *others]:  # a title that others may show
+        before = (root / file).read_text()
+        for now in (before.replace("# ", "# Other ") + "# more\n", before):
+            (root / file).write_text(now)
+            assert compared()[-1:] == ["02-two"], file
+        assert compared() == []
+
+
 def test_update_after_a_change_of_prose_executes_nothing(root, executed):
     fake_records(root)
     kept = load(root)

@@ -182,6 +182,21 @@ def test_chapter_is_made_again_when_it_or_what_is_shared_changes(tmp_path):
     assert is_new("titles", tmp_path / "gone.md")
 
 
+def test_what_was_made_of_a_page_is_kept_while_the_page_stays(tmp_path):
+    page, made = tmp_path / "a.md", []
+
+    def value():
+        kept = Kept(tmp_path / "kept.json", tmp_path)
+        found = kept.value("a", lambda: made.append(page.read_text()) or [*made], page)
+        kept.write()
+        return found
+
+    for text in ("one", "two"):
+        page.write_text(text)
+        assert value() == value() == made
+    assert made == ["one", "two"]
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """A copy of the book, built by Jupyter Book's own command."""

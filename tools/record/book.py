@@ -4,10 +4,12 @@ Read with the site's own parser and classes. What the site refuses by itself, as
 given twice or a term that the glossary lacks, is not looked for here.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from sphinx_design.dropdown import DropdownDirective
 
 from tools.chapters import ROOT, chapter_paths, md_parser, read_chapter
 from tools.quiz import Quiz
+from tools.site.kept import Kept
 from tools.words import say
 
 DIRECTIVES: dict[str, type[Directive]] = {
@@ -104,8 +107,8 @@ class Label(NamedTuple):
     name: str
     kind: str  # heading, figure, equation or block
     title: str  # a heading's text, or `Figure 3.1`, or `(3.1)`
+    number: str
     place: Place
-    number: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,16 +123,23 @@ class Book:
     entries: dict[str, Entry]
     cited: set[str] = field(default_factory=set)  # filled as a chapter is converted
 
+    def shown(self) -> str:
+        """Return all that references may show: titles, numbers, sources."""
+        titles = [label[:-1] for label in self.labels.values()]
+        numbers = [*self.titles.values(), *self.figure_numbers.values()]
+        return json.dumps([titles, numbers, *map(str, self.entries.values())])
+
 
 def read_book(root: Path = ROOT) -> Book:
     """Read all chapters and pages once, and number their figures and equations."""
-    parser = md_parser(root)
+    parser, kept = md_parser(root), Kept(root / "_build/labels.json", root)
     every: list[Label] = []
-    for path in sorted((root / "book").glob("*.md")):  # these have no numbers
-        text = path.read_text(encoding="utf-8")
-        every += find_labels(text, Place(path, 1), parser)
-    for path in chapter_paths(root):
-        every += _chapter_labels(path, parser)
+    for path in [*sorted((root / "book").glob("*.md")), *chapter_paths(root)]:
+        page = path.relative_to(root).as_posix()
+        rows = kept.value(page, partial(_rows, path, parser), path)
+        for name, kind, title, number, line in rows:
+            every.append(Label(name, kind, title, number, Place(path, line)))
+    kept.write()
     headings = [label for label in reversed(every) if label.kind == "heading"]
     titles = {label.place.path: label.title for label in headings}  # the first one
     numbers = {label.place: label.number for label in every if label.kind == "figure"}
@@ -161,25 +171,35 @@ def find_labels(text: str, place: Place, parser: MarkdownIt) -> Iterator[Label]:
     for position, token in enumerate(tokens):
         here = place.below(token.map[0] if token.map else 0)
         if token.type == "myst_target":
-            targets.append(Label(normal(token.content), "block", "", here))
+            targets.append(Label(normal(token.content), "block", "", "", here))
             continue
         if token.type == "heading_open":
             inline = tokens[position + 1]
             plain = not {child.type for child in inline.children or []} & SPANS
             title = inline.content if plain else ""  # a link holds no other link
-            targets = targets or [Label("", "heading", "", here)]
+            targets = targets or [Label("", "heading", "", "", here)]
             targets = [it._replace(kind="heading", title=title) for it in targets]
         yield from targets
         targets = []
         if token.type == "math_block_label":
-            yield Label(normal(token.info), "equation", "", here)
+            yield Label(normal(token.info), "equation", "", "", here)
         if directive_name(token) in DIRECTIVES:
             block = read_directive(token, here)
             kind = "figure" if block.name == "figure" else "block"
             if block.label or kind == "figure":
-                yield Label(block.label, kind, "", here)
+                yield Label(block.label, kind, "", "", here)
             if block.name in NESTING:
                 yield from find_labels(block.body, block.place, parser)
+
+
+def _rows(path: Path, parser: MarkdownIt) -> list[list[str | int]]:
+    """Return the labels of a chapter or a page as JSON has them."""
+    if path.parent.name == "chapters":
+        found = _chapter_labels(path, parser)
+    else:  # these have no numbers
+        text = path.read_text(encoding="utf-8")
+        found = find_labels(text, Place(path, 1), parser)
+    return [[*label[:-1], label.place.line] for label in found]
 
 
 def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
@@ -189,7 +209,8 @@ def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
         if cell.cell_type == "markdown":
             found += find_labels(cell.source, place, parser)
         elif options := figure_options(cell):
-            found.append(Label(normal(options.get("name", "")), "figure", "", place))
+            name = normal(options.get("name", ""))
+            found.append(Label(name, "figure", "", "", place))
     counts: Counter[str] = Counter()
     for label in found:
         counts[label.kind] += 1

@@ -1,5 +1,7 @@
 """Keys of `book/references.bib` in, links and the list of references out."""
 
+from functools import cache
+
 from pybtex.backends.markdown import Backend
 from pybtex.database import BibliographyData, Entry
 from pybtex.style.formatting.plain import Style
@@ -33,8 +35,13 @@ def cite(
 def references(keys: set[str], entries: dict[str, Entry]) -> str:
     """Return the full entries as a Markdown list, sorted by author."""
     cited = BibliographyData({key: entries[key] for key in sorted(keys)})
-    formatted = Style().format_bibliography(cited)
+    formatted = _style().format_bibliography(cited)
     return "\n".join(f"- {entry.text.render(_Plain())}" for entry in formatted)
+
+
+@cache
+def _style() -> Style:
+    return Style()  # looks through all that is installed, for its parts
 
 
 def _names(entry: Entry) -> str:

@@ -11,6 +11,7 @@ from tools.chapters import chapter_paths, code_of, notebook_path
 from tools.record.book import read_book
 from tools.record.convert import plain_notebook
 from tools.record.freshness import stale_causes
+from tools.site.kept import Kept
 
 PROSE = "its prose is not in step"
 
@@ -25,19 +26,28 @@ class Draft:
     causes: list[str]
 
 
-def examine(root: Path) -> list[Draft]:
-    """Compare every chapter with its record, in reading order."""
+def examine(root: Path, again: bool = False) -> list[Draft]:
+    """Compare chapters with their records, in reading order.
+
+    Those that were in step when last compared are left out, unless `again`.
+    """
     book = read_book(root)
+    kept = Kept(root / "_build/compared.json", root, book.shown())
     drafts = []
     for chapter in chapter_paths(root):
-        plain = plain_notebook(chapter, book)
         path = notebook_path(chapter)
+        if not kept.is_new(chapter.stem, chapter, path) and not again:
+            continue
+        plain = plain_notebook(chapter, book)
         record = read_record(path)
         causes = stale_causes(plain, record, root)
         if record is not None and not causes:
             text = path.read_text(encoding="utf-8")
             causes = [PROSE] * (_serialised(with_outputs(plain, record)) != text)
+        if causes:
+            del kept.now[chapter.stem]
         drafts.append(Draft(chapter, plain, record, causes))
+    kept.write()
     return drafts
 
 

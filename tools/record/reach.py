@@ -46,8 +46,15 @@ def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
 @cache
 def _nodes(source: str) -> tuple[ast.AST, ...]:
     """Return a code's imports; cached, since many chapters share a file."""
-    kinds = (ast.Import, ast.ImportFrom)
-    return tuple(n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds))
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:  # no expression holds an import, and most of a tree is expressions
+        node = todo.pop()
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, name, ())
+            todo += inner if isinstance(inner, list) else ()
+        found += [node] * isinstance(node, ast.Import | ast.ImportFrom)
+    return tuple(found)
 
 
 def _name(module: str, name: str, root: Path) -> set[Path]:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
-from tools.chapters import ROOT
+from tools.chapters import ROOT, chapter_paths
 from tools.record.drafts import PROSE, Draft, examine, store, strays, with_outputs
 from tools.record.execute import execute
 from tools.record.freshness import fingerprints, seal
@@ -59,11 +59,12 @@ def _record(draft: Draft) -> list[str]:
 
 def _run(options: argparse.Namespace, root: Path) -> list[str]:
     """Do what was requested, and return what is wrong."""
-    by_stem = {draft.chapter.stem: draft for draft in examine(root)}
-    stems = [Path(name).stem for name in options.chapter] or list(by_stem)
-    if unknown := [stem for stem in stems if stem not in by_stem]:
-        raise ValueError(f"{unknown[0]} is none of {', '.join(by_stem)}")
-    drafts = [by_stem[stem] for stem in stems]
+    known = [path.stem for path in chapter_paths(root)]
+    stems = [Path(name).stem for name in options.chapter] or known
+    if unknown := [stem for stem in stems if stem not in known]:
+        raise ValueError(f"{unknown[0]} is none of {', '.join(known)}")
+    found = examine(root, options.all)
+    drafts = [draft for draft in found if draft.chapter.stem in stems]
     if options.check:
         return [
             f"{draft.chapter.stem}: {', '.join(draft.causes)}: run `make notebooks`"

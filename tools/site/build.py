@@ -85,12 +85,15 @@ def made_from(root: Path) -> Iterator[Path]:
         yield from (p for p in paths if p.is_file() and p.suffix != ".pyc")
 
 
-def digest(root: Path, within: str = "") -> str:
-    """Return one hash of everything that the site is made from, its address too."""
+def digest(root: Path, *within: str) -> str:
+    """Return one hash of what the site is made from: all, or files and folders of it.
+
+    Its address counts, too.
+    """
     found = hashlib.sha256(str(repository_address(root)).encode())
-    inside = root / within
+    places = [root / name for name in within or [""]]
     for path in made_from(root):
-        if not path.is_relative_to(inside) or not path.is_file():
+        if not any(map(path.is_relative_to, places)) or not path.is_file():
             continue
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())

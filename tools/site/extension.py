@@ -15,6 +15,7 @@ from sphinx.errors import ExtensionError
 
 from tools.site.build import ROOT, digest
 from tools.site.hooks import when_built
+from tools.site.kept import WORDS, Kept
 
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
@@ -34,8 +35,7 @@ def setup(app: Any) -> dict[str, bool]:
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
-    read = digest(ROOT, "tools") + digest(ROOT, "book/words.toml")
-    read += digest(ROOT, "book/words.own.toml")
+    read = digest(ROOT, "tools", *WORDS)
     app.add_config_value("book_extension", read, "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
@@ -52,7 +52,6 @@ def _fill_cache(app: Any) -> None:
     from tools.record.convert import unfolded
     from tools.record.drafts import read_record
     from tools.record.freshness import stale_causes
-    from tools.site.kept import Kept
 
     root, folder = Path(app.srcdir), Path(app.env.mystnb_config.execution_cache_path)
     cache, kept = get_cache(str(folder)), Kept(folder / "filled.json", root)

@@ -1,20 +1,24 @@
-"""What a build made of each chapter before, so that it is not made again.
+"""What was made of each chapter or page before, so that it is not made again.
 
-A chapter is new if one of its files changed since then, or anything that all chapters
-share: the library, the tools, the pinned versions.
+It is made again if one of its files changed since then, or anything that all of them
+share: the library, the tools, the settings, the pinned versions.
 """
 
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tools.site.build import digest
 
 SHARED = "attention_lib", "tools", "requirements.txt", "_config.yml"
+WORDS = "book/words.toml", "book/words.own.toml"
 
 
 class Kept:
-    """A file with one hash for each chapter.
+    """A file with a hash for each chapter, and what was made of it, if that is short.
 
     Args:
         path: of that file; it need not exist.
@@ -23,9 +27,9 @@ class Kept:
     """
 
     def __init__(self, path: Path, root: Path, extra: str = "") -> None:
-        self.path, self.now = path, dict[str, str]()
-        self.shared = extra + "".join(digest(root, name) for name in SHARED)
-        self.before: dict[str, str] = {}
+        self.path, self.now = path, dict[str, list[Any]]()
+        self.shared = extra + digest(root, *SHARED, *WORDS)
+        self.before: dict[str, list[Any]] = {}
         if path.is_file():
             self.before = json.loads(path.read_text(encoding="utf-8"))
 
@@ -34,10 +38,19 @@ class Kept:
         found = hashlib.sha256(self.shared.encode())
         for file in files:
             found.update(file.read_bytes() if file.is_file() else b"")
-        self.now[name] = found.hexdigest()
-        return self.now[name] != self.before.get(name)
+        hashed, *made = self.before.get(name, [""])
+        self.now[name] = [found.hexdigest(), *made]
+        return self.now[name][0] != hashed
+
+    def value(self, name: str, make: Callable[[], Any], *files: Path) -> Any:
+        """Return what `make` returned when the files were as they are; JSON has it."""
+        if self.is_new(name, *files) or not self.now[name][1:]:
+            self.now[name][1:] = [make()]
+        return self.now[name][1]
 
     def write(self) -> None:
-        """Keep the hashes, once everything is made."""
+        """Keep it, once everything is made."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.now, indent=1), encoding="utf-8")
+        partial = self.path.with_suffix(f".{os.getpid()}")  # tests run side by side
+        partial.write_text(json.dumps(self.now, indent=1), encoding="utf-8")
+        partial.replace(self.path)

@@ -17,8 +17,8 @@ from typing import Any
 from bs4 import BeautifulSoup
 from sphinx.errors import ExtensionError
 
-from attention_lib.course.language import as_data, table
 from tools.chapters import ROOT
+from tools.language import language
 from tools.site.formulas import engine
 from tools.site.hooks import when_built
 from tools.site.languages import edition
@@ -88,7 +88,7 @@ def _write(app: Any) -> None:
     for kind in (RUNTIME, *KINDS):
         shutil.copy(Path(app.srcdir) / VIEWS / f"{kind}.js", static)
     if edition(app.srcdir):
-        words = as_data(table().get("programs", {}))
+        words = language.as_data(language.table().get("programs", {}))
         (static / f"{WORDS}.js").write_text(f"var attentionWords = {words};\n")
     theme = static / "scripts/pydata-sphinx-theme.js"
     text = MEASURED.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))

@@ -12,18 +12,23 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tools.address import github_name, repository_address, site_address
 from tools.chapters import ROOT, chapter_paths, md_parser
+from tools.check.reproduces import RESULTS
+from tools.language import language
 from tools.running import run
+from tools.site.kept import Kept
 from tools.site.languages import FOLDER, section_ids
 from tools.translate import catalogue
 from tools.translate.catalogue import settings, write
 
 COPIED = ["attention_lib", "book", "explorer_source/src", "tools"]
 COPIED += ["pyproject.toml", "requirements.txt"]
+HAS_RESULTS = "% results: proof\n"  # a page that the last runs are written into
 WORDS, OWN_WORDS = Path("book/words.toml"), Path("book/words.own.toml")
 
 
@@ -106,15 +111,21 @@ def with_lines(text: str, lines: dict[str, str]) -> str:
 
 def write_pages(english: Path, tree: Path, shown: set[str]) -> None:
     """Write all pages, those not `shown` in English, and what the site must know."""
-    parser = md_parser(english)
-    ids: dict[str, list[str]] = {}
+    parser, ids = md_parser(english), dict[str, list[str]]()
+    kept = Kept(tree / "_build/pages.json", english, str(sorted(shown)))
+    runs = [english / RESULTS, *sorted(english.glob("notebooks/*.ipynb"))]
     for name, path in catalogue.page_paths(english).items():
-        text = path.read_text(encoding="utf-8")
-        ids[name] = section_ids(text, parser)
+        text, made = path.read_text(encoding="utf-8"), tree / f"{name}.md"
+        read = [path, english / FOLDER / f"{name}.po"]
+        read += runs if HAS_RESULTS in text else []
+        ids[name] = kept.value(name, partial(section_ids, text, parser), path)
+        if not kept.is_new(f"{name}: all", *read) and made.is_file():
+            continue
         if name in shown:
             own = catalogue.read(english, name)
             text = catalogue.in_chinese(text, own, parser)
-        write(tree / f"{name}.md", _filled(text, english).encode())
+        write(made, _filled(text, english).encode())
+    kept.write()
     for path in [*tree.glob("chapters/*.md"), *tree.glob("book/*.md")]:
         if path.relative_to(tree).with_suffix("").as_posix() not in ids:
             path.unlink()
@@ -125,10 +136,10 @@ def write_pages(english: Path, tree: Path, shown: set[str]) -> None:
 
 def _filled(text: str, english: Path) -> str:
     """Return a page with the results of the runs in the words of the edition."""
-    from tools.check.reproduces import RESULTS, fill, texts
+    from tools.check.reproduces import fill, texts
     from tools.record.freshness import states
 
-    if "% results: proof\n" not in text:
+    if HAS_RESULTS not in text:
         return text
     kept = json.loads((english / RESULTS).read_text(encoding="utf-8"))
     return fill(text, texts(kept, states(english)))
@@ -136,20 +147,16 @@ def _filled(text: str, english: Path) -> str:
 
 def write_notebooks(english: Path, tree: Path) -> None:
     """Write each chapter's notebook, with the outputs of the English record."""
-    from attention_lib.course.language import lines_of, table
     from tools.chapters import code_of, notebook_path, read_chapter
     from tools.record.book import read_book
     from tools.record.convert import plain_notebook
     from tools.record.drafts import read_record, store
     from tools.record.freshness import fingerprints, seal, stale_causes
-    from tools.site.kept import Kept
     from tools.translate.outputs import translate_outputs
 
-    lines = lines_of(table())
+    lines = language.lines_of(language.table())
     book = read_book(tree)
-    # A reference shows the title, or the number, of what it refers to.
-    titles = [[it.name, it.title, it.number] for it in book.labels.values()]
-    shared = json.dumps([titles, lines, sorted(map(str, book.entries.values()))])
+    shared = json.dumps(lines) + book.shown()
     kept = Kept(tree / "_build/notebooks.json", tree, shared)
     for chapter in chapter_paths(tree):
         source, made = english / chapter.relative_to(tree), notebook_path(chapter)

@@ -11,14 +11,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from attention_lib.course.language import (
-    PART,
-    filled,
-    pattern_of,
-    say_line,
-    view_in_words,
-)
-from attention_lib.course.predict import _as_html
+from tools.language import language
 from tools.translate.cells import said_in
 
 SIGNS = ("○ ", "✓ ", "✗ ")  # begin what the check of an exercise says
@@ -29,29 +22,30 @@ def translate_outputs(
 ) -> None:
     """Translate the outputs of a cell, by the words of its code in both languages."""
     said = dict(zip(said_in(english.source), said_in(own.source), strict=True))
-    for line in filter(PART.search, [*said]):  # what was filled in was recorded
-        if found := pattern_of(line, r'([^"<>]+?)').search(str(own.outputs)):
-            said[found[0]] = filled(line, said[line], found.groups())
+    # What was filled in was recorded.
+    for line in filter(language.PART.search, [*said]):
+        if found := language.pattern_of(line, r'([^"<>]+?)').search(str(own.outputs)):
+            said[found[0]] = language.filled(line, said[line], found.groups())
 
     for output in own.outputs:
         data: dict[str, Any] = output.get("data", {})
         plain, view = data.get("text/plain", ""), data.get("text/html", "")
         if view:
-            data["text/html"] = _replaced(view_in_words(view, table), said)
+            data["text/html"] = _replaced(language.view_in_words(view, table), said)
         if view or plain.startswith(SIGNS):
             sign = plain[:2] if plain.startswith(SIGNS) else ""
-            plain = say_line(plain.removeprefix(sign), table)
+            plain = language.say_line(plain.removeprefix(sign), table)
             data["text/plain"] = sign + _replaced(plain, said)
 
 
 def _replaced(text: str, said: Mapping[str, str]) -> str:
     """Return a text with all words replaced, the longest first, in a script too."""
     for english in sorted(said, key=len, reverse=True):
-        for write in (str, _as_html, _in_data):
+        for write in (str, language.as_html, _in_data):
             text = text.replace(write(english), write(said[english]))
     return text
 
 
 def _in_data(text: str) -> str:
     """Return words as HTML in the data of a view."""
-    return json.dumps(_as_html(text))[1:-1].replace("<", "\\u003c")
+    return json.dumps(language.as_html(text))[1:-1].replace("<", "\\u003c")
