@@ -31,7 +31,7 @@ def table() -> dict[str, dict[str, str]]:
 
 @cache
 def _read(language: str) -> dict[str, dict[str, str]]:
-    file = Path(__file__).with_name(f"{language}.toml")
+    file = Path(__file__).parent / f"{language}.toml"
     if not language.isalpha() or not file.is_file():
         raise ValueError(f"ATTENTION_LANGUAGE is {language!r}: choose 'en' or 'zh'")
     return tomllib.loads(file.read_text(encoding="utf-8"))
