@@ -5,9 +5,11 @@ finished pages have it. `finding.js` packs them, into scripts, since a page open
 file may load nothing else, and finds them in the reader's browser.
 """
 
+import json
 import re
 import shutil
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from lxml import html
 
 from tools.chapters import ROOT
 from tools.site.hooks import when_built
+from tools.site.kept import Kept
 from tools.site.languages import edition
 
 PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
@@ -105,7 +108,12 @@ def _write(app: Any) -> None:
             engine.eval(program.read_text(encoding="utf-8"))
         known = edition(app.srcdir)
         said = {} if known else asked()  # they asked in English
-        found = [[page, places(site / page, said)] for page in pages]
+        kept = Kept(site.parent / "places.json", Path(app.srcdir), json.dumps(said))
+        found = []
+        for page in pages:
+            make = partial(places, site / page, said)
+            found.append([page, kept.value(page, make, site / page)])
+        kept.write()
         # Of a page that is still in English, an edition finds no code, to stay small.
         english = {app.builder.get_target_uri(it) for it in known.get("english", [])}
         for place in (it for page, its in found if page in english for it in its):
