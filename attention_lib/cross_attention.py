@@ -150,7 +150,8 @@ class TinyTranslator(nn.Module):
                 padding on the right.
             source_lengths: how many tokens of each source are real; all when left out.
         """
-        require_token_ids(target)
+        require_token_ids(source, name="source")
+        require_token_ids(target, name="target")
         memory, mask = self.encode(source, source_lengths)
         if len(memory) != len(target):
             raise ValueError(
@@ -187,7 +188,8 @@ class TinyTranslator(nn.Module):
         """
         if not isinstance(memories, Tensor):  # (L, B, S, M) serves as well
             require_instance("memories", memories, Sequence)
-        if len(memories) != len(self.decoder):
+        flat = isinstance(memories, Tensor) and memories.ndim != 4
+        if flat or len(memories) != len(self.decoder):
             received = str(len(memories))
             if isinstance(memories, Tensor):
                 received = f"a tensor {tuple(memories.shape)}"

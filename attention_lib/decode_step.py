@@ -75,11 +75,11 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
         most = config.context_len
-        require_token_ids(token_ids, max_len=most, start=start, like=like)
-        require_padding(cache, start)
-        if token_ids.shape[1] != 1:
+        if isinstance(token_ids, Tensor) and token_ids.shape[1:] != (1,):
             shape = tuple(token_ids.shape)
             raise ValueError(f"token_ids must be (batch, 1), one new each; got {shape}")
+        require_token_ids(token_ids, max_len=most, start=start, like=like)
+        require_padding(cache, start)
         try:
             x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
         except IndexError:  # on the CPU, of a table's look-up

@@ -28,6 +28,7 @@ from attention_lib.validation import (
     require_padding,
     require_positive,
     require_prompt,
+    require_scorer,
     require_space,
     require_stop,
 )
@@ -82,7 +83,7 @@ def generate(
             first token is added; an id outside the vocabulary; lengths below 1 or
             above T; a cache together with ``use_cache=False``; see ``sample_token``.
     """
-    require_instance("model", model, nn.Module)
+    require_scorer(model)
     require_positive(max_new_tokens=max_new_tokens)
     require_flags(use_cache=use_cache)
     if cache is not None:

@@ -142,7 +142,10 @@ def examine(
     with torch.no_grad():  # a probe that needs gradients says so
         probe = Probe(layer, d_model or width_of(layer), causal, **options)
         for name in tqdm(names, disable=not progress, desc="checks", leave=False):
-            findings.append(Finding(name, *_run(name, probe), CHECKS[name][1:]))
+            verdict, seen = _run(name, probe)
+            if probe.problem is not None and "shape" not in names:
+                seen = f"{seen}: {_run('shape', probe)[1]}"  # no other check says why
+            findings.append(Finding(name, verdict, seen, CHECKS[name][1:]))
         return Report(title, findings, _leaks(probe))
 
 

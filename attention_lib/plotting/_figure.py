@@ -108,7 +108,10 @@ def as_array(array: Any) -> np.ndarray:
 
 def as_numbers(name: str, array: Any) -> np.ndarray:
     """Return an array of numbers or booleans; refuse others by name."""
-    found = as_array(array)
+    try:
+        found = as_array(array)
+    except ValueError:  # of rows with different lengths
+        raise ValueError(f"{name} must have rows of equal lengths") from None
     if found.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers; got {found.dtype}")
     return found

@@ -43,7 +43,8 @@ def show_curves(
     Raises:
         TypeError: curves that are not a mapping.
         ValueError: more curves than there are colours, or none; a curve without one
-            number for each x; numbers that a logarithmic axis cannot show.
+            number for each x, or of nan only; numbers that a logarithmic axis cannot
+            show.
     """
     x = as_numbers("x", x)
     arrays = _arrays("curves", curves, x, runs=True)
@@ -134,10 +135,12 @@ def show_bars(
         ylabel: the y axis in words, with its unit.
 
     Raises:
-        TypeError: bars that are not a mapping.
+        TypeError: bars that are not a mapping; labels in a single string.
         ValueError: more groups than there are colours, or none; not one height for each
-            label.
+            label; only nan.
     """
+    if isinstance(labels, str):
+        raise TypeError(f"labels must be a list; got {labels!r}")
     arrays = _arrays("bars", bars, np.arange(len(labels)))
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
@@ -179,6 +182,8 @@ def _arrays(
                 f"{name} must have one number for each of {len(x)} on the x axis; got "
                 f"{array.shape}"
             )
+        if array.dtype.kind == "f" and np.isnan(array).all():
+            raise ValueError(f"{name} holds only nan: there is nothing to draw")
     return arrays
 
 

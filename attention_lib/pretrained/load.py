@@ -266,8 +266,16 @@ def _check_names(wanted: set[str], stored: Mapping[str, str], header: str) -> No
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"the folder {path.parent} has no {path.name}") from None
+    except (FileNotFoundError, NotADirectoryError):
+        if path.parent.is_dir():
+            words = f"the folder {path.parent} has no {path.name}"
+        elif not path.parent.exists():
+            words = f"there is no folder {path.parent}"
+        else:
+            words = f"{path.parent} is a file: pass its folder"
+            if path.parent.suffix == ".gguf":
+                words = f"{path.parent} is a file: GGUFCheckpoint opens it"
+        raise ValueError(words) from None
     except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from None
     if not isinstance(content, dict):

@@ -19,8 +19,16 @@ def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Ten
 
     Returns:
         The published tensor's name, and a function from that tensor to our weight.
+
+    Raises:
+        ValueError: an unknown family; a name that no ``Decoder`` has.
     """
     require_choice("family", family, READERS)
+    if not isinstance(name, str) or not name.startswith(_STARTS):
+        raise ValueError(
+            "name must be that of a weight of a Decoder, such as 'blocks.0.attention."
+            f"q_proj.weight'; got {name!r}"
+        )
     if family == "gpt2":
         return _gpt2_name(name)
     pairs = _GEMMA_NAMES if family.startswith("gemma") else _LLAMA_NAMES
@@ -41,16 +49,18 @@ def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, T
     """
     parts: dict[str, list[Tensor]] = {}
     for name, weight in weights.items():
+        if not name.startswith(_STARTS):
+            raise ValueError(f"weights must be those of a Decoder; got {name!r}")
         source, change = published_names(family, name)
         transposed = getattr(change, "keywords", {}).get("flip", change) is torch.t
-        if source == name:
-            raise ValueError(f"weights must be those of a Decoder; got {name!r}")
         parts.setdefault(source, []).append(weight.t() if transposed else weight)
     return {
         source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()
     }
 
 
+# How the names of a ``Decoder``'s weights begin.
+_STARTS = "token_embedding.", "position_embedding.", "blocks.", "last_norm.", "head."
 _NAMES = {
     "token_embedding": "model.embed_tokens",
     "last_norm": "model.norm",

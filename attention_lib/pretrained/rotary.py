@@ -149,6 +149,8 @@ def _rotation(
         require_scaling(scaling, SCALINGS, head_dim=head_dim, base=float(theta))
     except (TypeError, ValueError) as error:
         words = f"config.json says {name} = {dict(given)!r}: {error}"
+        if not {"type", "rope_type"} & set(given):
+            words += " (without a rope_type it is 'default')"
         raise ValueError(words) from None
     return float(theta), None if scaling == {"rope_type": "default"} else scaling
 

@@ -43,6 +43,8 @@ def save_pretrained(
             whose parts were replaced.
     """
     folder = require_path(folder)
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file: pass its folder")
     require_instance("model", model, Decoder)
     model = uncompiled(model)
     require_instance("fields", fields, Mapping)

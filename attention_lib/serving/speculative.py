@@ -28,6 +28,7 @@ from attention_lib.validation import (
     require_instance,
     require_positive,
     require_prompt,
+    require_scorer,
     require_stop,
 )
 
@@ -115,7 +116,7 @@ def speculative_generate(
             the vocabulary; a text longer than the trained length of a ``dynamic``
             rotation, whose angles would depend on wrong guesses.
     """
-    require_instance("model", model, nn.Module)
+    require_scorer(model)
     require_positive(max_new_tokens=max_new_tokens, draft_len=draft_len)
     require_draft(draft)
     require_prompt(model, token_ids, max_new_tokens, lengths)
@@ -180,7 +181,10 @@ def model_draft(model: nn.Module) -> Draft:
             return []
         with evaluation_mode(model), torch.inference_mode():
             for _ in range(min(count, context_len - len(tokens) + 1)):
-                text += cached.best(text, 1)
+                try:
+                    text += cached.best(text, 1)
+                except ValueError as error:  # such as ids that it does not know
+                    raise ValueError(f"the draft refuses the text: {error}") from None
         return text[len(tokens) :]
 
     return guess

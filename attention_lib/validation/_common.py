@@ -13,6 +13,11 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 _is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
 INTS = int, torch.SymInt  # the second while a compiler traces a layer
+# Arguments that are not made by embedding ids, or by converting numbers.
+MADE = {
+    "angles": "make them with `rope_angles(positions, head_dim)`",
+    "logits": "pass the scores that the model returns",
+}
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -77,9 +82,10 @@ def require_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
     ):
         ids = array.dtype in (torch.int64, torch.int32)
         hint = "embed token ids first, or convert numbers" if ids else "convert it"
-        raise TypeError(
-            f"{name} must hold floats; got {array.dtype}: {hint} with `.float()`"
-        )
+        hint = MADE.get(name, f"{hint} with `.float()`")
+        if array.dtype == torch.bool:
+            hint = "a mask is given as `mask`; convert others with `.float()`"
+        raise TypeError(f"{name} must hold floats; got {array.dtype}: {hint}")
 
 
 def require_whole(name: str, ids: Any, hint: str = "") -> None:

@@ -102,6 +102,10 @@ def require_mask(
             ones = len(scores_shape) - 2
             axes = ", ".join(["batch", *"1" * ones, "keys"])
             hint = f"padding is ({axes}): `{name}[:{', None' * ones}]`"
+        elif len(scores_shape) == 4 == mask.ndim and mask.shape[0] > scores_shape[0]:
+            batch, heads = scores_shape[:2]  # three axes got one for the heads
+            if mask.shape[1] == 1 and mask.shape[0] in (heads, batch * heads):
+                hint = "one mask per head is (batch, heads, queries, keys)"
         raise ValueError(
             f"{name} {tuple(mask.shape)} does not broadcast to the scores "
             f"{tuple(scores_shape)}: {hint}"
@@ -197,9 +201,18 @@ def _require_boolean(name: str, mask: Any) -> None:
     dtype = getattr(mask, "dtype", None)
     if dtype is not torch.bool and (dtype is None or dtype != np.bool_):
         received = f"{type(mask).__name__}, not a tensor" if dtype is None else dtype
+        hint = (
+            "turn an additive mask of 0 and -inf into `mask == 0`, a 0/1 mask into "
+            "`mask == 1`"
+        )
+        if isinstance(mask, bool):
+            hint = "`causal=True` of a layer, or `causal_mask`, hides the future"
+        elif isinstance(mask, list | tuple):
+            hint = "make one tensor of it; several masks are `combine_masks(*masks)`"
+        elif dtype is None:
+            hint = "make a tensor of True and False, or leave it out"
         raise TypeError(
-            f"{name} must be boolean (True: may attend); got {received}: turn an "
-            "additive mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
+            f"{name} must be boolean (True: may attend); got {received}: {hint}"
         )
 
 

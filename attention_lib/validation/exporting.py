@@ -108,6 +108,8 @@ def require_sizes(
             f"sizes names {extra[0]!r}; the free axes are "
             f"{', '.join(example) or 'none'}"
         )
+    for name, wanted in sizes.items():
+        require_instance(f"sizes[{name!r}]", wanted, Iterable)
     tried = {name: list(sizes.get(name, usual)) for name in example}
     for name, wanted in tried.items():
         for size in wanted:

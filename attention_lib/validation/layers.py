@@ -394,10 +394,19 @@ def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
     require_number("eps", eps, "at least 0 and finite", lambda n: 0 <= n < math.inf)
     for name, vector in vectors.items():
         require_floats(name, vector)
-        require_same_type(name, vector, "x", x)
+        of_layer = type(vector) is nn.Parameter  # then the caller gave x alone
+        if of_layer:
+            require_same_type("x", x, "the layer", vector)
+        else:
+            require_same_type(name, vector, "x", x)
         if x.ndim == 0:
             raise ValueError("x must be (..., width); got a single number")
         if vector.shape != x.shape[-1:]:
+            if of_layer:
+                raise ValueError(
+                    f"x must be (..., {len(vector)}); got {tuple(x.shape)}: this layer "
+                    f"was built for a width of {len(vector)}"
+                )
             raise ValueError(
                 f"{name} must have one number for each number of a token; got {name} "
                 f"{tuple(vector.shape)} and x {tuple(x.shape)}"
@@ -412,6 +421,7 @@ def require_token_ids(
     max_len: int | None = None,
     start: int = 0,
     like: Tensor | None = None,
+    name: str = "token_ids",
 ) -> None:
     """Check that ids are (B, T) and fit the context; read none of their values.
 
@@ -424,18 +434,23 @@ def require_token_ids(
         max_len: how many tokens a text may have, if known.
         start: how many of them a cache holds already.
         like: one of the model's weights, whose device the ids must share.
+        name: of the ids, for the error.
     """
-    require_whole("token_ids", token_ids)
-    require_same_device("token_ids", token_ids, "the model", like)
+    require_whole(name, token_ids)
+    require_same_device(name, token_ids, "the model", like)
     if token_ids.ndim != 2 or 0 in token_ids.shape:
+        hint = "each token is one number, not a vector, and texts have one axis"
+        if token_ids.ndim < 2:
+            hint = f"write a single text as one row, `{name}[None, :]`"
+        elif token_ids.ndim == 2:
+            hint = "leave empty batches and texts out"
         raise ValueError(
-            f"token_ids must be (batch, length); got {tuple(token_ids.shape)}: write a "
-            "single text as one row, `token_ids[None, :]`"
+            f"{name} must be (batch, length); got {tuple(token_ids.shape)}: {hint}"
         )
     if max_len is not None and start + token_ids.shape[1] > max_len:
         held = f", of which the cache holds {start}" if start else ""
         raise ValueError(
-            f"token_ids hold {token_ids.shape[1]} tokens; the context has {max_len}"
+            f"{name} hold {token_ids.shape[1]} tokens; the context has {max_len}"
             f"{held}: cut the text, or build a model with a longer context_len"
         )
     if lengths is None:

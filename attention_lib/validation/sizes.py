@@ -197,7 +197,9 @@ def require_config(config: Any) -> None:
     """Check the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
     require_positive(**{name: getattr(config, name) for name in names})
-    require_heads(config.d_model, config.num_heads)
+    head_dim = require_heads(config.d_model, config.num_heads)
+    if getattr(config, "positions", None) == "rotary":
+        require_pairs(**{"d_model / num_heads, which is rotated,": head_dim})
     require_dropout(config.dropout)
     require_flags(tie_weights=config.tie_weights)
 

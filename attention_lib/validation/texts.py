@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attention_lib.modules import uncompiled
 from attention_lib.validation._common import (
     is_readable,
     require_between,
@@ -242,6 +243,28 @@ def require_optimizer(optimizer: Any, model: nn.Module) -> None:
         )
 
 
+def require_scorer(model: Any) -> None:
+    """Check that a model's call needs token ids alone: a translator needs a target."""
+    require_instance("model", model, nn.Module)
+    call = uncompiled(model).forward
+    if getattr(call, "__name__", "") == nn.Module.forward.__name__:
+        raise TypeError(
+            f"model must have a forward; {type(model).__name__} has none: pass the "
+            "whole model"
+        )
+    try:
+        needed = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return
+    plain = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [it.name for it in needed if it.default is it.empty and it.kind in plain]
+    if len(names) > 1:
+        raise TypeError(
+            f"model must score token ids alone; {type(model).__name__} also needs "
+            f"{', '.join(names[1:])}: a TinyTranslator is called by `translate`"
+        )
+
+
 def require_prompt(
     model: Any, token_ids: Any, max_new_tokens: int, lengths: Any = None, start: int = 0
 ) -> None:
@@ -349,8 +372,18 @@ def _require_row(name: str, ids: Any) -> None:
         received = type(ids).__name__
         whole = _holds_whole_numbers(ids)
     if not whole:
-        rows = getattr(ids, "ndim", 1) > 1
-        hint = "one text at a time" if rows else "encode a text first"
+        hint = "give a list of ints"
+        entries = ids if isinstance(ids, list | tuple) else ()
+        floats = [i for i in entries if isinstance(i, float)]
+        if getattr(ids, "ndim", 1) > 1 or any(isinstance(i, list) for i in entries):
+            hint = "one text at a time"
+        elif getattr(ids, "ndim", 1) == 0 or isinstance(ids, int | float):
+            hint = "write a single id as `[id]`"
+        elif floats or "float" in str(getattr(ids, "dtype", "")):
+            received += f" with {floats[0]!r}" if floats else ""
+            hint = "convert them to whole numbers"
+        elif isinstance(ids, str | bytes) or any(isinstance(i, str) for i in entries):
+            hint = "encode a text first"
         raise TypeError(
             f"{name} must be whole numbers in one row; got {received}: {hint}"
         )

@@ -137,7 +137,11 @@ VALUES = [
       for wrong in (-0.1, 1.0, NAN)),
     *((f"token_ids must be (batch, length); got {shape}: write a single text as one "
        "row, `token_ids[None, :]`", v.require_token_ids, whole(*shape))
-      for shape in ((3,), (1, 2, 3), (0, 3), (2, 0))),
+      for shape in ((3,), ())),
+    *((f"token_ids must be (batch, length); got {shape}: leave empty batches and texts "
+       "out", v.require_token_ids, whole(*shape)) for shape in ((0, 3), (2, 0))),
+    ("token_ids must be (batch, length); got (1, 2, 3): each token is one number, not "
+     "a vector, and texts have one axis", v.require_token_ids, whole(1, 2, 3)),
     *((f"token_ids must be between 0 and 6; got {wrong}: were they made by a different "
        "tokenizer?", v.require_token_values, torch.tensor([row]), 7)
       for row, wrong in [([3, 7], 7), ([-1, 9], -1)]),
@@ -215,10 +219,19 @@ TYPES = [
     ("top_k must be an int; got 2.0", v.require_sampling, 0.0, 2.0),
     *((f"ids must be whole numbers in one row; got {came}: encode a text first",
        v.require_ids, wrong, 7) for wrong, came in [
-          ("text", "str"), ([1.0], "list"), ([[1, 2]], "list"), (None, "NoneType"),
-          (iter([1]), "list_iterator"), (np.ones(2), "ndarray"),
-          (floats(2), "torch.float32 of shape (2,)"),
+          ("text", "str"), (["a", "b"], "list")]),
+    *((f"ids must be whole numbers in one row; got {came}: give a list of ints",
+       v.require_ids, wrong, 7) for wrong, came in [
+          (None, "NoneType"), (iter([1]), "list_iterator"),
           (trues("torch", 2), "torch.bool of shape (2,)")]),
+    *((f"ids must be whole numbers in one row; got {came}: convert them to whole "
+       "numbers", v.require_ids, wrong, 7) for wrong, came in [
+          ([1.0], "list with 1.0"), (np.ones(2), "ndarray"),
+          (floats(2), "torch.float32 of shape (2,)")]),
+    ("ids must be whole numbers in one row; got list: one text at a time",
+     v.require_ids, [[1, 2]], 7),
+    ("ids must be whole numbers in one row; got int: write a single id as `[id]`",
+     v.require_ids, 5, 7),
     *((f"ids must be whole numbers in one row; got {came}: one text at a time",
        v.require_ids, wrong, 7) for wrong, came in [
           (np.ones((2, 2), int), "ndarray"),

@@ -6,9 +6,18 @@ import pytest
 import torch
 
 import attention_lib as al
-from attention_lib import cross_attention, plotting, training
-from attention_lib.export import DynamicCacheStep
-from tests.library.wrong_calls import CALLS, IDS, MODEL, TEXTS, TRANSLATOR, fault
+from attention_lib import cross_attention, data, plotting, pretrained, serving, training
+from attention_lib.decode_step import make_decode_step
+from attention_lib.export import DynamicCacheStep, export_model
+from tests.library.wrong_calls import (
+    CALLS,
+    FIELDS,
+    IDS,
+    MODEL,
+    TEXTS,
+    TRANSLATOR,
+    fault,
+)
 
 # Without a target, a loss is nan.
 KNOWN = {"next_token_loss(lengths"}
@@ -53,6 +62,7 @@ X, PADDING = torch.ones(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
 FULL = MODEL.new_cache(2)
 MODEL(IDS.repeat(1, 2), cache=FULL)
 KEPT = cross_attention.cache_memory(OTHER, X)
+SMALL = al.TinyLM(al.ModelConfig(5, 8, 4, 2, 1)).eval()
 GREAT = training.TrainConfig(steps=4, batch_size=2, learning_rate=1e6)
 # Calls that were once refused in words about something that the caller had not given.
 MISLED = {
@@ -88,6 +98,76 @@ MISLED = {
         [{"x": [10, 11]}], head_dim=1
     ),
     "take those after the last token": lambda: al.sample_token(torch.ones(2, 3, 7)),
+    "`causal=True` of a layer": lambda: LAYER(X, True),
+    "several masks are `combine_masks(*masks)`": lambda: al.combine_masks([PADDING]),
+    "value must hold floats; got torch.bool: a mask is given as `mask`": lambda: (
+        al.scaled_dot_product_attention(X, X, PADDING)
+    ),
+    "angles must hold floats; got torch.int64: make them with `rope_angles": lambda: (
+        LAYER(X, angles=torch.arange(3))
+    ),
+    "logits must hold floats; got torch.int64: pass the scores": lambda: (
+        al.next_token_loss(IDS, torch.ones(2, 3, 7))
+    ),
+    "one mask per head is (batch, heads, queries, keys)": lambda: LAYER(
+        X, torch.ones(4, 3, 3, dtype=torch.bool)
+    ),
+    "x must be (..., 4); got (2, 3, 3): this layer was built for a width of": lambda: (
+        al.RMSNorm(4)(torch.ones(2, 3, 3))
+    ),
+    "x must have the type of the layer, torch.float32; got torch.float16": lambda: (
+        al.RMSNorm(4)(X.half())
+    ),
+    "got (2, 0): leave empty batches and texts out": lambda: al.generate(
+        MODEL, IDS[:, :0], max_new_tokens=2
+    ),
+    "each token is one number, not a vector": lambda: MODEL(IDS[..., None]),
+    "d_model / num_heads, which is rotated, must be even": lambda: al.ModelConfig(
+        7, 8, 6, 2, 1, positions="rotary"
+    ),
+    "model must have a forward; ModuleList has none": lambda: al.generate(
+        MODEL.blocks, IDS, max_new_tokens=2
+    ),
+    "TinyTranslator also needs target": lambda: al.generate(
+        TRANSLATOR, IDS, max_new_tokens=2
+    ),
+    "source must be a tensor of int64; got torch.float32": lambda: TRANSLATOR(
+        IDS.float(), IDS
+    ),
+    "got a tensor (1, 3, 4)": lambda: TRANSLATOR.decode(IDS[:1], X[:1]),
+    "token_ids must be (batch, 1), one new each; got (2,)": lambda: make_decode_step(
+        SMALL, SMALL.new_cache(2)
+    )(IDS[:, 0]),
+    "got list with 1.0: convert them to whole numbers": lambda: (
+        data.SlidingWindowDataset([1.0, 2.0, 3.0], 1, 1)
+    ),
+    "write a single id as `[id]`": lambda: data.ByteTokenizer().decode(5),
+    "got list: one text at a time": lambda: data.ByteTokenizer().decode([[5]]),
+    "test_wrong_calls.py is a file: pass its folder": lambda: pretrained.Checkpoint(
+        __file__
+    ),
+    "there is no folder none": lambda: pretrained.load_tokenizer("none"),
+    "(without a rope_type it is 'default')": lambda: pretrained.read_config(
+        FIELDS | {"rope_scaling": {"factor": 2.0}}
+    ),
+    "sizes['batch'] must be a Iterable; got int": lambda: export_model(
+        MODEL, "model.onnx", sizes={"batch": 2}
+    ),
+    "the draft refuses the text: token_ids must be between 0 and 4": lambda: (
+        serving.speculative_generate(MODEL, SMALL, IDS + 5, max_new_tokens=3)
+    ),
+    "guesses must be whole numbers in one row; got NoneType: give": lambda: (
+        serving.speculative_generate(MODEL, lambda *_: None, IDS, max_new_tokens=3)
+    ),
+    "w holds only nan": lambda: plotting.show_bars(
+        {"w": [torch.nan]}, ["a"], xlabel="", ylabel=""
+    ),
+    "w must have rows of equal lengths": lambda: plotting.show_curves(
+        [1, 2], {"w": [[1, 2], [3]]}, xlabel="", ylabel=""
+    ),
+    "labels must be a list; got 'ab'": lambda: plotting.show_bars(
+        {"w": [1, 2]}, "ab", xlabel="", ylabel=""
+    ),
 }
 
 
