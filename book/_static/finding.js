@@ -9,6 +9,7 @@ globalThis.bookFinding = (() => {
   const stop = globalThis.bookStop.split(" ");
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
+  const WITHOUT = new RegExp(globalThis.bookWithout, "i");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
   const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
@@ -35,8 +36,8 @@ globalThis.bookFinding = (() => {
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
   const words = (text) => split(text).flat(2);
-  // What a question or a title is about, to compare them.
-  const subject = (text) => split(text.replace(ASKING, "")).map(([way]) => way.join()).filter((word) => !/^(an?|the)$/.test(word)).join(" ");
+  // What a question or a title is about, to compare them: "without" a thing is not about what it is.
+  const subject = (text) => (WITHOUT.test(text) ? "- " : "") + split(text.replace(ASKING, "")).map(([way]) => way.join()).filter((word) => !/^(an?|the)$/.test(word)).join(" ");
   const plain = (word) => single(word.toLowerCase());
   const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word)
     .replace(/iz(?=e|ing|ation)/, "is");

@@ -104,7 +104,7 @@ def _write(app: Any) -> None:
         for program in (site / "_static" / name for name in PROGRAMS):
             engine.eval(program.read_text(encoding="utf-8"))
         known = edition(app.srcdir)
-        said = {} if known else asked()  # they asked in English
+        said = asked()
         found = [[page, places(site / page, said)] for page in pages]
         # Of a page that is still in English, an edition finds no code, to stay small.
         english = {app.builder.get_target_uri(it) for it in known.get("english", [])}
