@@ -9,6 +9,7 @@ globalThis.bookFinding = (() => {
   const stop = globalThis.bookStop.split(" ");
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const ASKING = new RegExp(globalThis.bookAsking, "gi");
+  const WITHOUT = new RegExp(globalThis.bookWithout, "i");
   const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
   const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
@@ -35,8 +36,8 @@ globalThis.bookFinding = (() => {
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
   const words = (text) => split(text).flat(2);
-  // What a question or a title is about, to compare them.
-  const subject = (text) => split(text.replace(ASKING, "")).map(([way]) => way.join()).filter((word) => !/^(an?|the)$/.test(word)).join(" ");
+  // What a question or a title is about, to compare them: "without" a thing is not about what it is.
+  const subject = (text) => (WITHOUT.test(text) ? "- " : "") + split(text.replace(ASKING, "")).map(([way]) => way.join()).filter((word) => !/^(an?|the)$/.test(word)).join(" ");
   const plain = (word) => single(word.toLowerCase());
   const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word)
     .replace(/iz(?=e|ing|ation)/, "is");
@@ -52,15 +53,18 @@ globalThis.bookFinding = (() => {
 
   // The words of all texts, sorted, and the numbers of the texts that hold each. A word is a capital
   // letter, which says how many letters it shares with the word before, and its other letters. Numbers are
-  // bits, six to a character: how many there are (Elias gamma code), then the gap before each (Rice code,
-  // for gaps of average size).
+  // bits, six to a character: how many there are (Elias gamma code), then the one in the middle, those before
+  // it and those after it (interpolative code: the fewer numbers are possible, the fewer bits).
   const CAPITAL = 65, FIRST = 35, BACKSLASH = 92; // which JSON writes as two
-  const lowBits = (all, held) => Math.max(0, Math.floor(Math.log2(0.75 * all / held)));
-  const coded = (all, numbers) => {
-    const low = lowBits(all, numbers.length), count = numbers.length.toString(2);
-    const far = numbers.map((number, at) => number - (numbers[at - 1] ?? -1) - 1);
-    return "0".repeat(count.length - 1) + count + far.map((distance) =>
-      `${"1".repeat(distance >> low)}0${low ? (distance % 2 ** low).toString(2).padStart(low, "0") : ""}`).join("");
+  // Of the numbers from 0 that are less than a range, the first ones take this many bits, the others one more.
+  const shortest = (range) => 31 - Math.clz32(range);
+  const shorter = (range) => 2 ** (shortest(range) + 1) - range;
+  const inBits = (number, length) => (length ? number.toString(2).padStart(length, "0") : "");
+  const coded = (numbers, from, to) => {
+    if (!numbers.length) return "";
+    const nth = numbers.length >> 1, range = to - from - numbers.length + 1, own = numbers[nth] - from - nth;
+    const isShort = own < shorter(range), bits = inBits(isShort ? own : own + shorter(range), shortest(range) + !isShort);
+    return bits + coded(numbers.slice(0, nth), from, numbers[nth]) + coded(numbers.slice(nth + 1), numbers[nth] + 1, to);
   };
   const pack = (texts) => {
     const places = new Map();
@@ -74,7 +78,10 @@ globalThis.bookFinding = (() => {
       while (same < 25 && same < word.length && word[same] === last[same]) same++;
       return String.fromCharCode(CAPITAL + same) + word.slice(same);
     });
-    const bits = all.map(([, numbers]) => coded(texts.length, numbers)).join("");
+    const bits = all.map(([, numbers]) => {
+      const count = numbers.length.toString(2);
+      return "0".repeat(count.length - 1) + count + coded(numbers, 0, texts.length);
+    }).join("");
     return [letters.join(""), bits.padEnd(Math.ceil(bits.length / 6) * 6, "0").replace(/.{6}/g, (six) => {
       const code = FIRST + parseInt(six, 2);
       return String.fromCharCode(code < BACKSLASH ? code : code + 1);
@@ -87,17 +94,17 @@ globalThis.bookFinding = (() => {
       const code = digits.charCodeAt(at / 6);
       return (((code < BACKSLASH ? code : code - 1) - FIRST) >> (5 - (at++ % 6))) & 1;
     };
-    const until = (end) => {
-      let count = 0;
-      while (bit() !== end) count++;
-      return count;
-    };
+    const zeros = () => (bit() ? 0 : 1 + zeros());
     const number = (length, begun = 0) => (length ? number(length - 1, 2 * begun + bit()) : begun);
+    const numbers = (held, from, to) => {
+      if (!held) return [];
+      const nth = held >> 1, range = to - from - held + 1, own = number(shortest(range));
+      const middle = from + nth + (own < shorter(range) ? own : 2 * own + bit() - shorter(range));
+      return [...numbers(nth, from, middle), middle, ...numbers(held - nth - 1, middle + 1, to)];
+    };
     for (const [, same, rest] of letters.matchAll(/([A-Z])([^A-Z]*)/g)) {
       word = word.slice(0, same.charCodeAt(0) - CAPITAL) + rest;
-      const held = number(until(1), 1), low = lowBits(all, held), numbers = [];
-      while (numbers.length < held) numbers.push((numbers.at(-1) ?? -1) + 1 + until(0) * 2 ** low + number(low));
-      yield [word, numbers];
+      yield [word, numbers(number(zeros(), 1), 0, all)];
     }
   };
   // A formula as one would type it, from the inner braces to the outer ones: W_Kᵀ, e^(s − m), √(a + b).

@@ -24,6 +24,8 @@ globalThis.bookMinor = "recap|exercises|quiz";
 // What asks what something is.
 globalThis.bookAsking = "^(what (is|are|does|do)|what's|how do(es)?|define|explain|understand(ing)?|(definition|meaning) of) |" +
   " (means?|meaning|works?|mechanism|explained|definition)(?=\\W*$)";
+// What asks for a thing left out, where the words that say so find nothing by themselves.
+globalThis.bookWithout = "(?!)";
 // What readers look for in any book, without stop words, and where it is; words of the glossary
 // that chapters say in another way.
 globalThis.bookAims = {

@@ -25,11 +25,12 @@ def test_questions_are_many_and_each_has_a_section_that_answers_it():
     assert min(chapters.values()) >= 10
 
 
-def test_words_of_askers_belong_to_sections():
+@pytest.mark.parametrize("edition", ["", "zh"])
+def test_words_of_askers_belong_to_sections(edition):
     """An unknown label would do nothing, and a label of two sections too much."""
-    text = (ROOT / "contributing/asked/words.toml").read_text(encoding="utf-8")
-    ids = Counter[str]()
-    for page in [*SITE.glob("chapters/*.html"), SITE / "book/questions.html"]:
+    path = ROOT / edition / "contributing/asked/words.toml"
+    text, ids = path.read_text(encoding="utf-8"), Counter[str]()
+    for page in [*(SITE / edition).glob("[bc]*/*.html")]:
         for section in tree(page).xpath("//article//section"):
             ids.update({*section.xpath("@id | ./span/@id")})
     assert {label: 1 for label in tomllib.loads(text)["words"]} == {

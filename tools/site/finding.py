@@ -107,7 +107,7 @@ def _write(app: Any) -> None:
         for program in (site / "_static" / name for name in PROGRAMS):
             engine.eval(program.read_text(encoding="utf-8"))
         known = edition(app.srcdir)
-        said = {} if known else asked()  # they asked in English
+        said = asked()
         kept = Kept(site.parent / "places.json", Path(app.srcdir), json.dumps(said))
         found = []
         for page in pages:

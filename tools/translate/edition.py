@@ -27,7 +27,7 @@ from tools.translate import catalogue
 from tools.translate.catalogue import settings, write
 
 COPIED = ["attention_lib", "book", "explorer_source/src", "tools"]
-COPIED += ["pyproject.toml", "requirements.txt"]
+COPIED += ["contributing/asked/words.toml", "pyproject.toml", "requirements.txt"]
 HAS_RESULTS = "% results: proof\n"  # a page that the last runs are written into
 WORDS, OWN_WORDS = Path("book/words.toml"), Path("book/words.own.toml")
 
