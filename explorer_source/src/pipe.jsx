@@ -32,7 +32,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   // is told where the column begins, also when a reader folds what is at its left.
   useEffect(() => {
     const column = view.parentElement;
-    const watch = new ResizeObserver(() => view.style.setProperty("--column", `${column.getBoundingClientRect().left}px`));
+    const watch = new ResizeObserver(() => view.style.setProperty("--column", `${column.getBoundingClientRect().left + scrollX}px`));
     for (const element of [column, document.querySelector(".bd-sidebar-primary")]) element && watch.observe(element);
     return () => watch.disconnect();
   }, []);

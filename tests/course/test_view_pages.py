@@ -60,6 +60,14 @@ test_explore_pages_refuses = refusals(
 )
 
 
+def test_five_requests_stand_in_one_row(browser):
+    waiting = step([[]] * 5, "waiting " * 5, [0] * 5)
+    with showing(browser, view_pages(**GIVEN | {"steps": [waiting]})) as (page, view):
+        page.set_viewport_size({"width": 840, "height": 800})  # the site's column
+        names = view.locator(".pages-request").all()
+        assert len({name.bounding_box()["y"] for name in names}) == 1
+
+
 def owners(view):
     """What each page says."""
     cells = view.locator(".pages-grid > li").all_inner_texts()

@@ -32,3 +32,12 @@ def test_sinks_follow_the_sliders(browser, by):
         assert view.locator("svg path").count() == 3
         slide(window, 1, by)
         view.get_by_text("Reached.").wait_for()
+
+
+def test_sliders_end_where_the_text_does_on_a_phone(browser):
+    with showing(browser, VIEW, by="finger") as (page, view):
+        page.set_viewport_size({"width": 320, "height": 800})
+        of = "it => it.getBoundingClientRect().right"
+        edge = view.locator(".view-goal").evaluate(of)
+        sliders = view.get_by_role("slider").all()
+        assert [it.evaluate(of) for it in sliders] == [edge, edge]

@@ -122,6 +122,8 @@ EQ = "[(11.1)](11-head.ipynb#eq-head)"
             "after [(1.1)](#eq-x).",
         ),
         ("$$ a \\\\ b $$", "$$\n\\begin{split}\na \\\\ b\n\\end{split}\n$$"),
+        # Jupyter would print the name of what its MathJax does not know, in red.
+        ("$$\n{a}, \\quad\\allowbreak\n{b}\n$$", "$$\n{a}, \\quad\n{b}\n$$"),
         (
             "```{figure} ../book/dot.svg\n:alt: A dot\n:name: fig-x\n\n"
             "See {eq}`eq-head`\nand rest.\n\nA legend.\n```",

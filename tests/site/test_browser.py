@@ -74,6 +74,27 @@ def test_contents_mark_the_section_that_is_read(phone, address):
     phone.set_viewport_size({"width": PHONE, "height": 800})
 
 
+def test_long_contents_are_as_high_as_the_window(window, address):
+    window.set_viewport_size({"width": 1440, "height": 900})
+    window.goto(f"{address}/chapters/04-multi-head.html")
+    contents = window.locator(".bd-sidebar-secondary")
+    expect(contents.locator("a")).not_to_have_count(0)
+    cut = "it => Math.min(it.scrollHeight, innerHeight) - it.clientHeight"
+    assert contents.evaluate(cut) == 0
+    window.set_viewport_size({"width": PHONE, "height": 800})
+
+
+def test_wide_view_stays_in_the_window_when_that_was_scrolled_sideways(window, address):
+    window.set_viewport_size({"width": 1440, "height": 900})
+    window.goto(f"{address}/chapters/02-single-head.html")
+    view = window.locator("[data-kind=pipe][style*='--column']")
+    view.scroll_into_view_if_needed()
+    view.screenshot()  # a tool's picture of what is higher than the window scrolls it
+    width = window.evaluate("document.documentElement.scrollWidth")
+    window.set_viewport_size({"width": PHONE, "height": 800})
+    assert width == 1440
+
+
 def test_list_of_pages_shows_the_one_that_is_open(window, address):
     window.set_viewport_size({"width": 1440, "height": 900})
     for page in (CHAPTER, "book/glossary.html", "book/api/training.html", CHAPTER):

@@ -127,7 +127,8 @@ def _folded(title: str, body: str) -> str:
 
 def _equation(formula: str, number: str, place: Place) -> str:
     """Return a displayed formula as Jupyter typesets it, with its number, if any."""
-    formula = formula.strip()
+    # MathJax 3, Jupyter's, does not know where KaTeX may break a line.
+    formula = re.sub(r"\\allowbreak\b", "", formula).strip()
     if re.search(r"\n\s*\n|(?<!\\)%", formula):
         raise place.error("a formula has a blank line or a comment; remove it")
     if r"\\" in formula and r"\begin" not in formula:  # as Sphinx wraps it
