@@ -123,6 +123,7 @@ def opened(browser, *views, front_end="site", theme="light", by="", **options):
         free.pop()
     window = free.pop() if free else new_window(browser, options)
     page, faults, text = window
+    size = page.viewport_size
     faults.clear()
     text[0] = bare_page(*views, front_end=front_end, theme=theme)
     page.mouse.move(0, 0)
@@ -133,7 +134,10 @@ def opened(browser, *views, front_end="site", theme="light", by="", **options):
     if options.get("has_touch"):
         faults += page.evaluate("cramped()")
     assert not faults, faults
-    free.append(window)
+    if page.viewport_size == size:  # else the next test would get the new one
+        free.append(window)
+    else:
+        page.context.close()
 
 
 @contextmanager
