@@ -26,7 +26,7 @@ class Draft:
     causes: list[str]
 
 
-def examine(root: Path, again: bool = False) -> list[Draft]:
+def examine(root: Path, *, again: bool = False) -> list[Draft]:
     """Compare chapters with their records, in reading order.
 
     Those that were in step when last compared are left out, unless `again`.

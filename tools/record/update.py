@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace, root: Path) -> list[str]:
     stems = [Path(name).stem for name in options.chapter] or known
     if unknown := [stem for stem in stems if stem not in known]:
         raise ValueError(f"{unknown[0]} is none of {', '.join(known)}")
-    found = examine(root, options.all)
+    found = examine(root, again=options.all)
     drafts = [draft for draft in found if draft.chapter.stem in stems]
     if options.check:
         return [

@@ -38,14 +38,14 @@ class Kept:
         found = hashlib.sha256(self.shared.encode())
         for file in files:
             found.update(file.read_bytes() if file.is_file() else b"")
-        hashed, *made = self.before.get(name, [""])
-        self.now[name] = [found.hexdigest(), *made]
-        return self.now[name][0] != hashed
+        before, now = self.before.get(name, [""]), found.hexdigest()
+        self.now[name] = before if before[0] == now else [now]
+        return self.now[name] is not before
 
     def value(self, name: str, make: Callable[[], Any], *files: Path) -> Any:
         """Return what `make` returned when the files were as they are; JSON has it."""
-        if self.is_new(name, *files) or not self.now[name][1:]:
-            self.now[name][1:] = [make()]
+        if self.is_new(name, *files):
+            self.now[name].append(make())
         return self.now[name][1]
 
     def write(self) -> None:
