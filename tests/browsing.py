@@ -163,6 +163,11 @@ def listen(page):
     return faults
 
 
+def lay_out(page):
+    """Have all of a page laid out, which otherwise waits for a reader."""
+    page.evaluate("delete document.documentElement.dataset.from")
+
+
 def visit(page, heard, address, seen=None, dark=True):
     """Open a page and say what is wrong with it; `heard` is what `listen` gave.
 
@@ -177,8 +182,7 @@ def visit(page, heard, address, seen=None, dark=True):
     # Said before the page comes: else all of it is coloured twice.
     page.emulate_media(color_scheme=themes[0], reduced_motion="reduce")
     page.goto(address)
-    # What is far below is laid out when a reader comes near: here, all is examined.
-    page.evaluate("delete document.documentElement.dataset.from")
+    lay_out(page)
     for theme in themes:
         wear(page, theme)
         for fault, texts in page.evaluate(PROBE).items():

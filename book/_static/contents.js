@@ -53,7 +53,8 @@
     new ResizeObserver(look).observe(document.querySelector(".bd-article"));
   }
 
-  // What is far below is laid out part by part, when the browser has nothing else to do.
+  // What is far below is laid out once somebody is there: part by part, when the browser has
+  // nothing else to do. Whoever only reads the first screen waits for none of it.
   const parts = [...document.querySelectorAll(".bd-article > section > section")];
   const layOut = () => {
     const part = parts.shift();
@@ -62,7 +63,12 @@
     requestAnimationFrame(whenIdle);
   };
   const whenIdle = () => (window.requestIdleCallback ?? setTimeout)(layOut);
-  whenLoaded(whenIdle);
+  const SIGNS = ["keydown", "pointerdown", "pointermove", "scroll"];
+  const begin = () => {
+    for (const sign of SIGNS) removeEventListener(sign, begin);
+    whenLoaded(whenIdle);
+  };
+  for (const sign of SIGNS) addEventListener(sign, begin, { passive: true });
 
   // The search is fetched when its field is first used; the scripts run in this order.
   const find = ({ target }) => {

@@ -166,8 +166,12 @@ function usePlaces(box) {
     };
     const watch = new ResizeObserver(measure);
     watch.observe(box.current);
-    document.fonts?.ready.then(measure);
-    return () => watch.disconnect();
+    // Not `fonts.ready`: in a page whose fonts are there, it would have all laid out at once.
+    document.fonts?.addEventListener("loadingdone", measure);
+    return () => {
+      watch.disconnect();
+      document.fonts?.removeEventListener("loadingdone", measure);
+    };
   }, []);
   return places;
 }

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import PHONE
+from tests.browsing import PHONE, lay_out
 from tests.running import sample
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -27,7 +27,7 @@ def window(browser):
 def phone(window, address):
     """A chapter on a phone."""
     window.goto(f"{address}/{CHAPTER}")
-    window.wait_for_function("!document.documentElement.dataset.from")  # all laid out
+    lay_out(window)
     return window
 
 
@@ -66,7 +66,7 @@ def test_sidebar_leads_to_another_chapter_on_a_phone(phone):
 def test_contents_mark_the_section_that_is_read(phone, address):
     phone.set_viewport_size({"width": 1440, "height": 900})
     phone.goto(f"{address}/chapters/02-single-head.html")  # 2.3.1 is inside 2.3
-    phone.wait_for_function("!document.documentElement.dataset.from")
+    lay_out(phone)
     *marked, end = phone.evaluate(MARKED)
     assert [(n, found) for found, read, n in marked if found != [read]] == []
     last = phone.locator("#pst-page-toc-nav a").last.get_attribute("href")

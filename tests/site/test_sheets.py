@@ -7,6 +7,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
+from tests.browsing import lay_out
 from tests.pages import css_addresses, parsed
 from tools.chapters import SITE
 from tools.site import sheets
@@ -42,7 +43,7 @@ def test_pages_look_as_with_the_whole_sheets(browser, name):
         page.goto((SITE / f"{name}.html").as_uri())
         page.wait_for_load_state("load")
         page.evaluate("document.activeElement.blur()")
-        page.wait_for_function("!document.documentElement.dataset.from")  # laid out
+        lay_out(page)
         if name == "search":  # It reads its index at once, and then adds its list.
             page.locator(".book-found").first.wait_for(state="attached")
         before = page.evaluate(LOOK)

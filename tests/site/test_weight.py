@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.browsing import lay_out
 from tests.running import sample
 from tests.site.weight import total, weigh
 from tools.chapters import SITE, chapter_paths
@@ -122,7 +123,7 @@ def views_of(page, chapter):
     """The views of a chapter, all laid out, with their kinds."""
     page.emulate_media(reduced_motion="reduce")
     page.goto(chapter.as_uri())
-    page.evaluate("delete document.documentElement.dataset.from")
+    lay_out(page)
     folds = page.locator("details:not(.museum-tags)")  # a phone folds the filters
     folds.evaluate_all("(all) => all.map((it) => it.open = true)")
     waiting = page.locator(".learn-waits")  # for a prediction
