@@ -358,7 +358,8 @@ def test_form_leads_to_the_page_of_the_search(browser, address):
         expect(first).to_contain_text("tying")
     with browser.new_page(java_script_enabled=False) as page:
         page.goto(f"{address}/search.html?q=mask")
-        links = page.locator("noscript a").evaluate_all("all => all.map((a) => a.href)")
+        lists = page.locator(".search-begin p a")
+        links = lists.evaluate_all("all => all.map((a) => a.href)")
         assert len(links) == 3
         for link in links:
             assert Path(SITE, link.removeprefix(f"{address}/")).is_file()
@@ -372,6 +373,21 @@ def test_page_of_the_search_shows_its_query_before_the_search_is_there(
         page.goto(f"{address}/search.html?q=tied+weights")
         field = page.locator(".bd-search-container input")
         expect(field).to_have_value("tied weights")
+
+
+@pytest.mark.parametrize("edition", ["", "zh/"])
+def test_empty_page_of_the_search_says_what_to_try(browser, edition):
+    with browser.new_page() as page:
+        page.goto(f"{SITE.as_uri()}/{edition}search.html")
+        tries = page.locator(".search-begin li a")
+        expect(tries).to_have_count(6)
+        for query in tries.all_text_contents():
+            tries.get_by_text(query, exact=True).click()
+            field = page.locator(".bd-search-container input")
+            expect(field).to_have_value(query)
+            expect(page.locator("[role=option]").first).to_be_visible()
+            expect(tries.first).to_be_hidden()
+            page.go_back()
 
 
 @pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.slow), PHONE])
