@@ -73,8 +73,8 @@ export function Museum({ bugs, tags, reach, view }) {
     ? [
         tried && bug.faulty.includes(tried) ? filled(SAY.yes, { number: tried }) : SAY.shown,
         missing ? filled(SAY.belongs, { number: bug.faulty[0] }) : "",
-        bug.why,
-      ].filter(Boolean).join(" ")
+        coded(bug.why),
+      ].filter(Boolean).map((it) => [it, " "])
     : tried
       ? filled(SAY.no, { number: tried })
       : SAY.ask;
@@ -105,7 +105,7 @@ export function Museum({ bugs, tags, reach, view }) {
         </button>
         {page && <a href={`#${bug.id}`} aria-label={SAY.link} title={SAY.link}>#</a>}
       </div>
-      <p class="museum-symptom">{bug.symptom}</p>
+      <p class="museum-symptom">{coded(bug.symptom)}</p>
       <div class="view-room" data-room={room}>
         <div>
           <ol class="museum-code" tabIndex={0} aria-label={SAY.program}>
@@ -156,5 +156,8 @@ export function Museum({ bugs, tags, reach, view }) {
     </>
   );
 }
+// "before `backward`" → its parts, of which every second one is code.
+const coded = (text) => text.split("`").map((part, n) => (n % 2 ? <code>{part}</code> : part));
+
 Museum.style = style;
 Museum.frame = { title: SAY.title, goal: SAY.goal };

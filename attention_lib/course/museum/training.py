@@ -197,7 +197,7 @@ def train(model, optimizer, loss_of, batches):
                 "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
             ),
         ),
-        "As above: the bound has no effect.",
+        "Gradients are clipped, and one bad batch still destroys the model.",
         ("clipping",),
         "Cranial-XIX/FAMO#4",
         ("nan after some steps",),

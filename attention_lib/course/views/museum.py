@@ -1,6 +1,7 @@
 """The bugs of the museum, by their symptoms: `view_museum`."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from difflib import ndiff
 from typing import Any
@@ -69,13 +70,18 @@ def _static(exhibit: Mapping[str, Any]) -> str:
         [
             f'<section id="{exhibit["id"]}">',
             f"<h3>{html.escape(exhibit['name'])}</h3>",
-            f"<p>{html.escape(exhibit['symptom'])} ({', '.join(tags)})</p>",
+            f"<p>{_coded(exhibit['symptom'])} ({', '.join(tags)})</p>",
             f"<pre>{html.escape(program)}</pre>",
-            f"<p>{html.escape(exhibit['why'])}</p>",
+            f"<p>{_coded(exhibit['why'])}</p>",
             *(f"<p>{word}: {text}</p>" for word, text in facts),
             "</section>",
         ]
     )
+
+
+def _coded(text: str) -> str:
+    """Return a text as HTML, with its `code` marked."""
+    return re.sub("`(.+?)`", r"<code>\1</code>", html.escape(text))
 
 
 def _source(bug: Bug) -> str:
