@@ -16,7 +16,6 @@ from tools.chapters import site_pages
 from tools.site.hooks import when_built
 from tools.words import say
 
-SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 LISTED = say("page.contents", name="@").split("@")
 LONG = re.compile(r'(?<=<span class="pre">)[^<]{20,}(?=</span>)')
 UNFOLD = f'<summary aria-label="{say("page.unfold")}">'
@@ -24,8 +23,6 @@ UNFOLD = f'<summary aria-label="{say("page.unfold")}">'
 MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], ...] = (
     # aria-deprecated-role, aria-allowed-role, aria-required-children (Docutils)
     (re.compile(r'role="doc-biblioentry"'), 'role="listitem"', 'role="listitem"'),
-    # definition-list: one parameter a line is a list of nothing but meanings (Sphinx)
-    (SIGNATURE, lambda found: _lines(found[0]), '<span class="sig-line">'),
     # landmark-unique: each list of contents in a page has its name (Docutils)
     (
         re.compile(r'<nav class="(contents[^"]*)" id="([^"]*)"(?! aria-label)'),
@@ -53,14 +50,6 @@ def mended(page: str) -> str:
     for pattern, replacement, _ in MENDS:
         page = pattern.sub(replacement, page)
     return page
-
-
-def _lines(signature: str) -> str:
-    """Return a signature whose lines are not a list of definitions."""
-    for name, kind in (("dl", "sig-lines"), ("dd", "sig-line")):
-        signature = signature.replace(f"<{name}>", f'<span class="{kind}">')
-        signature = signature.replace(f"</{name}>", "</span>")
-    return signature
 
 
 def mend_site(site: Path) -> None:
