@@ -676,6 +676,7 @@ def run(name, count):
 
 
 # As users call it: all other tests check the shapes, which takes longer than to attend.
+@pytest.mark.no_cover  # sampled: what it runs, other tests run
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", TABLE)
 def test_text_in_a_batch_equals_the_text_alone(name):
