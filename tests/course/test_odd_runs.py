@@ -42,6 +42,7 @@ def of_seed(seed):
     return {cause: odd_run(seed, **options) for cause, options in ALL.items()}
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_cause_alone_shows_what_the_check_says_of_it(seed):

@@ -165,19 +165,6 @@ def test_gradients_of_each_text_are_those_of_it_alone(name):
             torch.testing.assert_close(own, gradient, rtol=1e-3, atol=1e-4)
 
 
-@each_layer
-def test_layer_runs_under_autocast(name):
-    layer, x, options = made(name), inputs(name), called(name)
-    wanted = layer(x, **options)
-    with torch.autocast("cpu", torch.bfloat16):
-        result = layer(x, **options)
-        if result.shape == x.shape:  # as the next layer gets it
-            assert layer(result, **options).isfinite().all()
-    torch.testing.assert_close(result.float(), wanted, rtol=0.05, atol=0.05)
-    result.float().sum().backward()
-    assert all(p.grad.isfinite().all() for p in layer.parameters())
-
-
 @pytest.fixture
 def both():
     """A model, and the same model compiled."""

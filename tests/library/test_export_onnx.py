@@ -9,6 +9,7 @@ import runpy
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -254,12 +255,14 @@ def test_path_that_cannot_be_written_is_refused_before_the_export(
     assert main([str(spoiled(tmp_path / "in")), str(tmp_path / path)]) == 1
 
 
-def test_nbytes_are_those_of_the_file_whatever_its_name_and_its_neighbours(tmp_path):
+def test_a_file_counts_its_own_bytes_and_is_no_model_for_greedy_text(tmp_path, refused):
     path = tmp_path / "a[1].onnx"
     for name in ("a[1].onnx.old", "a[1].onnx.data", "a1.onnx"):
         (tmp_path / name).write_bytes(bytes(999))
     exported = export_checked(Branch(), (torch.ones(2, 3, 1),), path)
     assert exported.nbytes == path.stat().st_size
+    with refused(ValueError, "path must lead to a file of export_model; a[1].onnx has"):
+        generate_in_onnx(path, PROMPT, max_new_tokens=2)
 
 
 def test_nbytes_count_the_weights_beside_a_large_file(tmp_path, monkeypatch):
@@ -298,26 +301,15 @@ def test_generate_in_onnx_refuses_ids_outside_the_vocabulary(
             generate_in_onnx(path, ids, max_new_tokens=3)
 
 
-def test_generate_in_onnx_refuses_another_file_and_too_long_a_text(tmp_path, refused):
-    path = tmp_path / "x.onnx"
-    export_checked(Branch(), (torch.ones(2, 3, 1),), path)
-    with refused(ValueError, "path must lead to a file of export_model; x.onnx has"):
-        generate_in_onnx(path, PROMPT, max_new_tokens=2)
-    model = drawn(TinyLM(ModelConfig(61, 7, 24, 4, 1)))
-    export_model(model, path, sizes={"time": (1, 2), "past": (0, 1)})
-    with refused(ValueError, "the file does not run with these token_ids: "):
-        generate_in_onnx(path, PROMPT, max_new_tokens=6)
-
-
-FEW = {"sizes": {"batch": (1,), "time": (1,), "past": (0,)}}
-
-
-def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
-    model = drawn(TinyLM(ModelConfig(61, 20, 24, 4, 2)))
-    words = r"Allowed is 1\.0e-10\. Differences this small are mostly rounding"
-    with pytest.raises(ValueError, match=words) as error:
-        export_model(model, tmp_path / "x.onnx", tolerance=1e-10, **FEW)
-    assert "decides" not in str(error.value)
+def test_generate_in_onnx_refuses_what_the_file_does_not_run_with(
+    growing, monkeypatch, refused
+):
+    session = run.open_onnx(growing[0])
+    asked = {name: getattr(session, name) for name in ("get_inputs", "get_outputs")}
+    broken = SimpleNamespace(**asked, run=lambda *_: 1 / 0)
+    monkeypatch.setattr(run, "open_onnx", lambda _: broken)
+    with refused(ValueError, "the file does not run with these token_ids: division"):
+        generate_in_onnx(growing[0], PROMPT, max_new_tokens=6)
 
 
 @pytest.mark.parametrize("layers", [1, 30])
@@ -331,6 +323,14 @@ def test_bound_of_a_model_grows_with_its_layers(layers, tmp_path, monkeypatch):
     assert given["tolerance"] == pytest.approx(layers * 2e-6)
     export_model(model, tmp_path / "x.onnx", tolerance=1e-3)
     assert given["tolerance"] == 1e-3
+
+
+def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
+    words = r"Allowed is 1\.0e-10\. Differences this small are mostly rounding"
+    layer, x = nn.Linear(400, 50), torch.randn(2, 400, generator=seeded(0))
+    with pytest.raises(ValueError, match=words) as error:
+        export_checked(layer, (x,), tmp_path / "x.onnx", tolerance=1e-10)
+    assert "decides" not in str(error.value)
 
 
 def test_a_file_that_is_wrong_at_the_sizes_of_its_example_gets_no_hint_about_sizes():

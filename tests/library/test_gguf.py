@@ -253,6 +253,7 @@ def test_small_model_is_found_without_running_its_package(tmp_path, monkeypatch)
     assert small_model() == tmp_path / "other.gguf"
 
 
+@pytest.mark.no_cover  # each line of unpack_blocks runs above
 @pytest.mark.long
 @pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 def test_real_tensors_equal_those_of_the_gguf_package(model_file):
