@@ -63,12 +63,7 @@
     requestAnimationFrame(whenIdle);
   };
   const whenIdle = () => (window.requestIdleCallback ?? setTimeout)(layOut);
-  const SIGNS = ["keydown", "pointerdown", "pointermove", "scroll"];
-  const begin = () => {
-    for (const sign of SIGNS) removeEventListener(sign, begin);
-    whenLoaded(whenIdle);
-  };
-  for (const sign of SIGNS) addEventListener(sign, begin, { passive: true });
+  whenRead(() => whenLoaded(whenIdle));
 
   // The search is fetched when its field is first used; the scripts run in this order.
   const find = ({ target }) => {

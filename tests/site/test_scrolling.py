@@ -46,16 +46,17 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
         page.wait_for_function(f"document.querySelectorAll({REACHED!r}).length <= 2")
 
 
-def test_theme_measures_no_place_itself():
-    """Its list would have all of a page laid out when it is loaded."""
-    script = SITE / "_static/scripts/pydata-sphinx-theme.js"
+@pytest.mark.parametrize("name", ["pydata-sphinx-theme", "sphinx-book-theme"])
+def test_theme_measures_no_place_itself(name):
+    """Its list would have all of a page laid out, or searched, when it is loaded."""
+    script = SITE / f"_static/scripts/{name}.js"
     assert script.read_text(encoding="utf-8").count('["unmeasured"]') == 1
 
 
 FAR = "(e) => getComputedStyle(e).contentVisibility"
 
 
-def test_far_sections_are_laid_out_once_there_is_a_reader(browser):
+def test_what_nobody_needs_before_waits_for_a_reader(browser):
     """Else a phone that shows the first screen is busy with all the others."""
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/08-training.html").as_uri())
@@ -63,7 +64,9 @@ def test_far_sections_are_laid_out_once_there_is_a_reader(browser):
         page.wait_for_timeout(1000)
         quiz = page.locator("#quiz")
         assert quiz.evaluate(FAR) == "auto"
+        assert page.locator(".copybtn").count() == 0
         page.mouse.move(99, 99)
+        page.locator(".copybtn").first.wait_for(state="attached")
         page.wait_for_function("!document.documentElement.dataset.from")
         assert quiz.evaluate(FAR) == "visible"
 

@@ -27,10 +27,15 @@ VIEWS, GLOSSARY = "attention_lib/course/views", "book/glossary.html"
 RUNTIME, WORDS = "runtime", "view_words"
 KINDS = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {RUNTIME})
 SETS = re.compile(r'<a class="reference external" href="view:(\w+)\?([^"]+)"')
-# The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
-MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
-# For a list of versions (without a file) and for tabs, of which no page has any.
-UNUSED = re.compile("None|design-tabs")
+# Lists of the themes. What scrolls is measured when it is shown, by `scrolling.js`;
+# notes in the margin, of which no page has any, would be looked for in all of it.
+LISTS = {
+    "pydata-sphinx-theme": re.compile(r'\["(?:pre"|unmeasured")[^]]*\]'),
+    "sphinx-book-theme": re.compile(r'\["(?:marginnote"|unmeasured")[^]]*\]'),
+}
+# For a list of versions (without a file), for tabs, of which no page has any, and for
+# Sphinx's own search.
+UNUSED = re.compile("None|design-tabs|doctools|sphinx_highlight")
 
 
 def setup(app: Any) -> None:
@@ -90,9 +95,10 @@ def _write(app: Any) -> None:
     if edition(app.srcdir):
         words = language.as_data(language.table().get("programs", {}))
         (static / f"{WORDS}.js").write_text(f"var attentionWords = {words};\n")
-    theme = static / "scripts/pydata-sphinx-theme.js"
-    text = MEASURED.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))
-    theme.write_text(text, encoding="utf-8")
+    for name, listed in LISTS.items():
+        theme = static / f"scripts/{name}.js"
+        text = listed.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))
+        theme.write_text(text, encoding="utf-8")
     if glossary.is_file():
         found = meanings(glossary.read_text(encoding="utf-8"))
         text = f"window.bookTerms = {json.dumps(found, ensure_ascii=False)};\n"
