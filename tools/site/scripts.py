@@ -35,7 +35,7 @@ LISTS = {
 }
 # For a list of versions (without a file), for tabs, of which no page has any, and for
 # Sphinx's own search.
-UNUSED = re.compile("None|design-tabs|doctools|sphinx_highlight")
+UNUSED = re.compile("None|design-tabs|doctools|sphinx_highlight|translations")
 
 
 def setup(app: Any) -> None:
