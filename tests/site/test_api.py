@@ -68,10 +68,10 @@ def test_every_example_stands_in_the_entry_of_its_name():
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("masks.causal_mask", "query_len, key_len=None, *, device=None, )"),
+        ("masks.causal_mask", "(query_len, key_len=None, *, device=None)"),
         ("masks.causal_mask", "key_len (int | None) – columns; the number of rows"),
         ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Raises: "),
-        ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
+        ("training.TrainConfig", "class TrainConfig(steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),
         ("stories.expected_length_and_entropy", "part (Callable[..., None])"),
     ],

@@ -120,6 +120,8 @@ def test_quiz_without_scripts_folds_the_answers(browser, address):
 def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page):
     forget = page.get_by_role("button", name="Forget all of it")
     expect(forget).to_be_hidden()
+    page.mouse.move(99, 99)  # what waits for a reader comes now
+    page.locator(".copybtn").first.wait_for(state="attached")
     page.wait_for_load_state("networkidle")
     sent = []
     page.on("request", lambda request: sent.append(request.url))
