@@ -4,8 +4,9 @@ import nbformat
 import pytest
 
 from tests.browsing import lay_out
+from tests.pages import parsed
 from tests.running import sample
-from tools.chapters import NOTEBOOKS, SITE, code_of
+from tools.chapters import NOTEBOOKS, SITE, code_of, site_pages
 from tools.site.listings import hung
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -51,6 +52,13 @@ def test_theme_measures_no_place_itself(name):
     """Its list would have all of a page laid out, or searched, when it is loaded."""
     script = SITE / f"_static/scripts/{name}.js"
     assert script.read_text(encoding="utf-8").count('["unmeasured"]') == 1
+
+
+def test_no_page_has_a_note_in_its_margin():
+    """The theme, which hides the contents where one is, no longer looks for them."""
+    selector = ".marginnote, .sidenote, .margin, .tag_margin, .full-width, .popout"
+    pages = [page for page in site_pages(SITE) if parsed(page).select(selector)]
+    assert pages == []
 
 
 FAR = "(e) => getComputedStyle(e).contentVisibility"

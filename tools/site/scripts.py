@@ -34,7 +34,7 @@ LISTS = {
     "sphinx-book-theme": re.compile(r'\["(?:marginnote"|unmeasured")[^]]*\]'),
 }
 # For a list of versions (without a file), for tabs, of which no page has any, and for
-# Sphinx's own search.
+# Sphinx's own search and keys.
 UNUSED = re.compile("None|design-tabs|doctools|sphinx_highlight|translations")
 
 
