@@ -20,6 +20,10 @@ PARSER = "html.parser"
 LISTING, SPAN = re.compile(r"<pre>.*?</pre>", re.DOTALL), re.compile(r"</?span[^>]*>")
 CLASS = "contains(concat(' ', normalize-space(@class), ' '), ' {} ')"
 OUTPUTS = f"//*[{CLASS.format('cell_output')}]//*[{CLASS.format('output')}]"
+# What Markdown would have made code, as a reader sees it.
+CODE = ["script", "style", "template", "pre", "code"]
+UNSEEN = " | ".join(f"ancestor::{name}" for name in CODE)
+BACKTICKS = f"//text()[contains(., '`') and not({UNSEEN})]"
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 CSS_ADDRESS = re.compile(r"""(?i)(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)""")
 
@@ -95,12 +99,14 @@ def links(page: Path) -> Iterator[str]:
 
 
 def contents(page: Path) -> Iterator[str]:
-    """Complain about pictures without words, and of errors in a cell's output."""
+    """Complain about pictures without words, raw backticks, and errors in outputs."""
     for image in tree(page).xpath("//img | //svg[@role='img']"):
         text = (image.get("alt") or image.get("aria-label") or "").strip()
         # MyST-NB gives a figure its file's path when the cell names no text.
         if not text or text.endswith((".png", ".svg")):
             yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"
+    for text in tree(page).xpath(BACKTICKS):
+        yield f"shows backticks: {text.strip()[:60]}"
     for output in tree(page).xpath(OUTPUTS):
         kinds = {"stderr", "traceback"} & {*output.get("class").split()}
         text = output.text_content().strip()

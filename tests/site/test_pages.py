@@ -29,6 +29,7 @@ RIGHT = (
     '<a href="https://arxiv.org/abs/1706.03762">A paper</a>',
     '<link rel="canonical" href="https://example.org/page.html">',
     OUTPUT.format("stream", "0.5"),
+    "<pre>a = `b`</pre><code>`c`</code><script>`d`</script>",
 )
 LOADS = "loads https://x.org"
 WRONG = [
@@ -44,6 +45,7 @@ WRONG = [
     ('<img src="absent.png" alt="A">', "absent.png leads to no file"),
     ('<a href="other.html#gone">There</a>', "other.html#gone leads to no anchor"),
     ('<meta http-equiv="Refresh" content="0; url=no.html">', "no.html leads to no"),
+    ("<p>before <b>`backward`</b></p>", "shows backticks: `backward`"),
     (OUTPUT.format("stderr", "UserWarning: old"), "UserWarning: old"),
     (OUTPUT.format("x", "Traceback (most recent call last)\nE: 1"), "E: 1"),
 ]
