@@ -1,6 +1,5 @@
 """How the pages look and what their heads say: measured on the built site."""
 
-import itertools
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from docutils.core import publish_doctree
 from tests.browsing import built_pages
 from tests.pages import parsed
 from tests.running import sample
-from tools.chapters import ROOT, SITE, chapter_paths
+from tools.chapters import ROOT, SITE
 from tools.site.head import LONGEST, describe, shorten
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -121,16 +120,6 @@ def test_pages_heading_links_show_on_focus(desktop):
     desktop.keyboard.press("Tab")  # from here on the browser shows the focus
     link.focus()
     assert link.evaluate(opacity) == "1"
-
-
-@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_chapter_says_its_time_and_offers_its_notebook(stem):
-    page = parsed(SITE / f"chapters/{stem}.html")
-    _, time = itertools.islice(page.select(".bd-article h1 ~ p"), 2)
-    assert re.match(r"Time:.*minutes", time.get_text())
-    tags = page.select("a[download]")
-    links = {(tag["href"], tag.get_text().strip()) for tag in tags}
-    assert links == {(f"../notebooks/{stem}.ipynb", "Download notebook")}
 
 
 def test_page_turns_name_where_they_lead():
