@@ -8,7 +8,7 @@ import yaml
 from bs4 import BeautifulSoup
 from docutils.core import publish_doctree
 
-from tests.browsing import built_pages
+from tests.browsing import IN_BOTH, built_pages
 from tests.pages import parsed
 from tests.running import sample
 from tools.chapters import ROOT, SITE
@@ -162,7 +162,7 @@ def test_description_is_the_first_paragraph_cut_between_words():
     assert shorten("Short.", 10) == "Short."
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", IN_BOTH)
 def test_focus_is_seen_on_all_that_frames_a_page(browser, scheme):
     size = {"width": 1440, "height": 900}
     with browser.new_page(viewport=size, color_scheme=scheme) as page:
