@@ -96,19 +96,18 @@ def held(thing):
 
 
 @each_cache
-@pytest.mark.parametrize("times", [1, 3])
 @torch.no_grad()
-def test_repeated_cache_is_a_copy_of_all_that_it_held(read, name, times):
+def test_repeated_cache_is_a_copy_of_all_that_it_held(read, name):
     call, new_cache, draw = read(name)
     beginning, rest, other = draw(LENGTH), draw(2, 1), draw(2, 2)
     cache = new_cache(BATCH, LENGTH + 2)
     call(beginning, cache=cache)
-    twin = cache.repeat(times)
+    twin = cache.repeat(3)
     kept = [own.clone() for own in held(twin)]
     call(other, cache=cache)  # the original goes on, elsewhere
     for own, before in zip(held(twin), kept, strict=True):
         assert_same(own, before)
-    many = [x.repeat(times, *[1] * (x.ndim - 1)) for x in (beginning, rest)]
+    many = [x.repeat(3, *[1] * (x.ndim - 1)) for x in (beginning, rest)]
     found = torch.cat([call(x, cache=twin) for x in many[1].split(1, dim=1)], dim=1)
     wanted = call(torch.cat(many, dim=1))[:, LENGTH:]
     assert_close(found, wanted, rtol=1e-5, atol=1e-5)
@@ -366,6 +365,13 @@ def test_cache_refuses_what_is_not_of_its_kind(key, value, error, refused):
     assert cache.length == 0
 
 
+def test_cache_refuses_another_number_of_values(refused):
+    cache, key = LayerCache(2, 1, 5, 4), torch.zeros(2, 1, 3, 4)
+    with refused(ValueError, "there must be one value for each key; got keys (2"):
+        cache.append(key, key[:, :, :1])
+    assert cache.length == 0
+
+
 class Whole(LayerCache):
     """It returns all of its memory, also what is still empty."""
 
@@ -469,29 +475,17 @@ def test_call_that_failed_leaves_no_note_of_padding():
     assert_close(model(ids[:, :3], cache=cache), model(ids[:, :3]))
 
 
-class Keeping:
-    """A cache of one's own: no positions, and nothing but ``append``."""
-
-    def __init__(self, max_len):
-        self.length, self.max_len, self.held = 0, max_len, []
-
-    def append(self, key, value):
-        self.length += key.shape[-2]
-        self.held.append((key, value))
-        return tuple(torch.cat(parts, dim=-2) for parts in zip(*self.held, strict=True))
-
-
 @torch.no_grad()
 def test_window_counts_columns_in_a_cache_of_ones_own_or_refuses(refused):
     layer = drawn(lambda: GroupedQueryAttention(D_MODEL, HEADS, 1, window=3))
     x = numbers(LENGTH)
     wanted = layer(x)
-    cache, counted = Keeping(LENGTH), torch.arange(LENGTH)
+    cache, counted = Listed(), torch.arange(LENGTH)
     parts = zip(x.split(2, dim=1), counted.split(2), strict=True)
     found = [layer(part, positions=each, cache=cache) for part, each in parts]
     assert_close(torch.cat(found, dim=1), wanted)
     for cache in (
-        Keeping(LENGTH),
+        Listed(),
         LayerCache(BATCH, 1, LENGTH, D_MODEL // HEADS, dtype=x.dtype),
     ):
         with refused(ValueError, "positions must go up by 1 in a layer with a window"):
