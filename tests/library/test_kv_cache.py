@@ -96,18 +96,19 @@ def held(thing):
 
 
 @each_cache
+@pytest.mark.parametrize("times", [1, 3])
 @torch.no_grad()
-def test_repeated_cache_is_a_copy_of_all_that_it_held(read, name):
+def test_repeated_cache_is_a_copy_of_all_that_it_held(read, name, times):
     call, new_cache, draw = read(name)
     beginning, rest, other = draw(LENGTH), draw(2, 1), draw(2, 2)
     cache = new_cache(BATCH, LENGTH + 2)
     call(beginning, cache=cache)
-    twin = cache.repeat(3)
+    twin = cache.repeat(times)
     kept = [own.clone() for own in held(twin)]
     call(other, cache=cache)  # the original goes on, elsewhere
     for own, before in zip(held(twin), kept, strict=True):
         assert_same(own, before)
-    many = [x.repeat(3, *[1] * (x.ndim - 1)) for x in (beginning, rest)]
+    many = [x.repeat(times, *[1] * (x.ndim - 1)) for x in (beginning, rest)]
     found = torch.cat([call(x, cache=twin) for x in many[1].split(1, dim=1)], dim=1)
     wanted = call(torch.cat(many, dim=1))[:, LENGTH:]
     assert_close(found, wanted, rtol=1e-5, atol=1e-5)
