@@ -134,6 +134,20 @@ def test_grouped_query_counts_positions_on_from_the_cache():
     assert cache.positions is None
 
 
+def test_grouped_query_window_looks_past_padding_in_a_cache_that_was_cut():
+    made, x = layer(window=3), sequences()
+    real = torch.tensor([True, True, False, False, True, True, True, True, True])
+    places, padded = real.cumsum(0) - 1, x.new_full((BATCH, 9, D_MODEL), 9.0)
+    padded[:, real] = x
+    cache = made.new_cache(BATCH, 9)
+    made(padded[:, :7], real[None, None, :7], cache=cache, positions=places[:7])
+    cache.crop(6)
+    for times in (2, 1):
+        own, rest = cache.repeat(times), padded[:, 6:].repeat(times, 1, 1)
+        found = made(rest, real[None, None], cache=own, positions=places[6:])
+        assert_close(found, made(x)[:, 4:].repeat(times, 1, 1))
+
+
 @pytest.mark.parametrize(("padding", "keys"), [(None, 9), (0, 3), (2, 5)])
 def test_grouped_query_window_reads_as_far_back_as_padding_asks(padding, keys):
     made, x, seen = layer(window=3), sequences(), []
