@@ -36,8 +36,7 @@ def by_hand(model, text, count):
 
 @pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("mha", KINDS)
-@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize(("positions", "mha"), [*zip(POSITIONS, KINDS, strict=True)])
 def test_generate_equals_a_loop_over_each_text_alone(positions, mha, use_cache):
     model, token_ids = tiny(positions=positions, mha=mha), beginnings()
     for lengths in (None, LENGTHS):

@@ -50,7 +50,7 @@ def oracle(model, numbers):
 
 
 @pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(MODELS)),
     st.sampled_from([*DRAFTS, "mostly right"]),
