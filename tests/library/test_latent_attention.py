@@ -85,23 +85,11 @@ def test_weights_move_between_the_forms_only(q_latent_dim):
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-def test_layer_refuses_widths_and_the_cache_of_the_other_form(refused):
-    with refused(ValueError, "rope_dim must be even, two numbers per pair; got 3"):
-        MultiHeadLatentAttention(
-            8,
-            2,
-            q_latent_dim=None,
-            kv_latent_dim=4,
-            nope_dim=3,
-            rope_dim=3,
-            value_dim=5,
-        )
+def test_layer_refuses_the_cache_of_the_other_form_and_angles_for_a_memory(refused):
     with refused(ValueError, "the cache holds 2 texts, 3 heads of width 10; got keys"):
         layer(True)(tokens(), cache=layer(False).new_cache(BATCH, LENGTH))
     with refused(ValueError, "memory does not go with angles"):
         layer(False)(tokens(), memory=tokens(), angles=angles())
-    with refused(ValueError, "mask (9, 5) does not broadcast to"):
-        layer(True)(tokens(), torch.ones(9, 5, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("scaling", [None, YARN], ids=["plain", "yarn"])
