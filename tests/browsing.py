@@ -174,8 +174,12 @@ def listen(page):
 
 
 def lay_out(page):
-    """Have all of a page laid out, which otherwise waits for a reader."""
-    page.evaluate("delete document.documentElement.dataset.from")
+    """Have all of a page laid out, with its letters: it otherwise waits for a reader."""
+    page.evaluate("""async () => {
+        delete document.documentElement.dataset.from;
+        document.body.getBoundingClientRect();
+        await document.fonts.ready;
+    }""")
 
 
 def visit(page, heard, address, seen=None, dark=True):
