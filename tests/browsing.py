@@ -57,16 +57,26 @@ WIDTH = """async (wanted) => {
 }"""
 
 
+# Scripts come after the page, if at all, and some when somebody is there
+# (webpack-macros.html). A page may lead on.
+READ = """() => {
+    if (!("unpackLetters" in window)) return true;
+    const { scripts } = document.documentElement.dataset;
+    if (scripts === "run") dispatchEvent(new Event("scroll"));
+    return scripts === "read";
+}"""
+
+
 def begun(leave):
-    """A call that leads to a page, and waits until the site's scripts run there."""
+    """A call that leads to a page, and waits until all scripts run there.
+
+    `Page.goto.__wrapped__` leaves them waiting for a reader.
+    """
 
     @functools.wraps(leave)
     def go(page, *address, **options):
         answer = leave(page, *address, **options)
-        # They come after the page, if at all (webpack-macros.html). It may lead on.
-        page.wait_for_function(
-            "!('unpackLetters' in window) || document.documentElement.dataset.scripts"
-        )
+        page.wait_for_function(READ)
         return answer
 
     return go
@@ -164,8 +174,12 @@ def listen(page):
 
 
 def lay_out(page):
-    """Have all of a page laid out, which otherwise waits for a reader."""
-    page.evaluate("delete document.documentElement.dataset.from")
+    """Have all of a page laid out, with its letters: it otherwise waits for a reader."""
+    page.evaluate("""async () => {
+        delete document.documentElement.dataset.from;
+        document.body.getBoundingClientRect();
+        await document.fonts.ready;
+    }""")
 
 
 def visit(page, heard, address, seen=None, dark=True):

@@ -14,6 +14,7 @@ globalThis.bookFinding = (() => {
   const FIELDS = { title: globalThis.bookTitles, page: 0.8, text: 1 };
   const WEIGHTS = [1.3, 1.4, 1.3, 0.4]; // by group, of the four kinds of places
   const PARTS = 0.5; // a name's words, not the name
+  const LINKED = 0.2; // of the score of a section that a question names, and the other way round
   const LONGER = 0.1; // a word's longer forms, where the book has the word
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
@@ -144,7 +145,7 @@ globalThis.bookFinding = (() => {
   const write = (pages) => {
     const scripts = {}, all = [], indexed = [], titles = [];
     const list = pages.map(([page, places]) => {
-      const found = places.map(([anchor, heading, code, text, asked, see]) => {
+      const found = places.map(([anchor, heading, code, text, asked, ...see]) => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
@@ -159,11 +160,13 @@ globalThis.bookFinding = (() => {
       }
       return [page, found];
     });
-    // An entry of the glossary knows the section to read on: its number among all places.
+    // An entry of the glossary knows the section to read on, and a question knows those that
+    // say more: their numbers among all places.
     list.flatMap(([, found]) => found).forEach((entry) => {
-      const [address, title] = entry.pop() ?? [];
-      const number = titles.findIndex((its) => title && its[1] === line(title) && its[0].endsWith(address));
-      if (number >= 0) entry.push(number);
+      for (const [address, title] of entry.pop()) {
+        const number = titles.findIndex((its) => its[1] === line(title) && its[0].endsWith(address));
+        if (number >= 0) entry.push(number);
+      }
     });
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(indexed)])};\n` };
   };
@@ -190,10 +193,10 @@ globalThis.bookFinding = (() => {
     };
     for (const [page, found] of pages) {
       const whole = found.length ? words(found[0][2]) : [];
-      for (const [nth, [anchor, number, said, see]] of found.entries()) {
+      for (const [nth, [anchor, number, said, ...see]] of found.entries()) {
         const title = said || nameOf(anchor), id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
         const part = MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1;
-        const weight = WEIGHTS[group] * part * (!group && LISTS.test(page) ? 0.6 : 1);
+        const weight = WEIGHTS[group] * part * (!group && (!nth || LISTS.test(page)) ? 0.6 : 1);
         // In Chinese an entry of the glossary has its English name, too.
         const names = [title, ...(group === 2 ? title.match(/[ -~]+|[^ -~]+/g) : [])];
         // Of a name in code the parts say less than the name.
@@ -315,24 +318,34 @@ globalThis.bookFinding = (() => {
       const best = Math.max(0, ...[...found.values()].map(({ score }) => score));
       whole += best;
       for (const [id, { score, match }] of found) {
-        const hit = hits.get(id) ?? hits.set(id, { id, score: 0, part: 0, match: {} }).get(id);
+        const hit = hits.get(id) ?? hits.set(id, { id, score: 0, part: 0, held: 0, match: {} }).get(id);
         hit.score += score;
         hit.part += best;
+        hit.held += 1;
         Object.assign(hit.match, match);
       }
     }
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length + things.length) / 2) * place.weight;
+      hit.score *= (hit.part / whole) * Math.exp(hit.held / things.length) * (1 + titled / (place.words.length + things.length) / 2) * place.weight;
     }
+    // A question and the section that says more are better where both are found.
+    const more = new Map();
+    for (const hit of hits.values())
+      for (const id of places[hit.id].group === 1 ? places[hit.id].see : []) {
+        const other = hits.get(id);
+        for (const [one, two] of other ? [[hit, other], [other, hit]] : []) more.set(one, Math.max(more.get(one) ?? 0, two.score * LINKED));
+      }
+    for (const [hit, score] of more) hit.score += score;
     const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });
     const rank = ({ id }) => meant.get(id) ?? 0;
     const all = [...hits.values()].sort((a, b) => rank(b) - rank(a) || b.score - a.score);
     // After a definition, the section that it names.
-    const entry = all.find(({ id }) => meant.has(id) && places[id].see !== undefined);
-    const on = entry && { score: entry.score, match: {}, ...hits.get(places[entry.id].see), id: places[entry.id].see };
+    const entry = all.find(({ id }) => meant.has(id) && places[id].group === 2 && places[id].see.length);
+    const [next] = entry ? places[entry.id].see : [];
+    const on = entry && { score: entry.score, match: {}, ...hits.get(next), id: next };
     for (const hit of entry ? [entry, on] : []) hit.isAnswer = true;
     const list = all.flatMap((hit) => (hit === entry ? [entry, on] : hit.id === on?.id ? [] : [hit]));
     return Object.assign(list, { absent });

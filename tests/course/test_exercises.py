@@ -32,16 +32,6 @@ FILES = {
     path.stem: import_module(f"tests.course.mistakes.{path.stem}")
     for path in sorted((Path(__file__).parent / "mistakes").glob("*.py"))
 }
-NUMBERS = [
-    "slow_pairs",
-    *("temperature", "head_width", "visible_pairs"),
-    "most_heads",
-    *("place_with_itself", "trained_positions", "block_parameters"),
-    *("model_parameters", "entropy", "cache_bytes", "latent_bytes"),
-    *("flash_piece", "both_caches", "window_layers", "state_length", "batch_steps"),
-    *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
-    "faulty_lines",
-]
 # Those whose answer is a dictionary of names.
 NAMES = ["causes"]
 # The checks of all chapters, by their names; those made of data among them.
@@ -56,6 +46,9 @@ BY_NAME = {
     if name.startswith("check_")
 }
 CHECKS = [*BY_NAME]
+# Those that judge a number.
+NUMBERS = ["temperature", "head_width"]
+NUMBERS += [name for name in CHECKS if isinstance(BY_NAME[name], NumberExercise)]
 FUNCTIONS = sorted({*CHECKS} - {*NUMBERS, *NAMES})
 # Those whose class is no layer.
 OBJECTS = ("cache", "delta_memory", "examiner", "graph", "lookup", "online_softmax")

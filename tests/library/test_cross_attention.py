@@ -134,15 +134,15 @@ def test_translator_sees_no_padding_and_no_later_word():
     assert (maps[1][0, ..., 4:] == 0).all()
 
 
-@pytest.mark.parametrize("layers", [None, 0])
-def test_translate_writes_the_same_with_and_without_its_caches(layers):
-    model = translator(num_encoder_layers=layers, num_cross_heads=1)
-    source, call = ids(SOURCE), dict(start=1, stop=2, max_new_tokens=9)
+def test_translate_writes_the_same_with_and_without_its_caches():
+    model = translator(num_encoder_layers=0, num_cross_heads=1)
+    source, call = ids(SOURCE), dict(start=4, stop=2, max_new_tokens=9)
     found = translate(model, source, LENGTHS, **call)
+    assert not translate(model, source, **call).equal(found)  # padding would show
     assert_same(translate(model, source, LENGTHS, use_cache=False, **call), found)
     alone = translate(model, source[:1, :4], **call)[0]
     assert_same(alone, found[0, : len(alone)])
-    texts = torch.cat([torch.ones_like(found[:, :1]), found], dim=1)
+    texts = torch.cat([torch.full_like(found[:, :1], 4), found], dim=1)
     best = model(source, texts[:, :-1], LENGTHS).argmax(-1)
     for row, scores in zip(found, best, strict=True):
         end = ([*row.tolist(), 2]).index(2) + 1
@@ -168,13 +168,7 @@ def test_translate_stops_where_every_text_has_ended():
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_translator_refuses(refused):
-    model, call = translator(), dict(start=1, stop=2, max_new_tokens=9)
-    with refused(ValueError, "num_cross_heads must be at least 1; got 0"):
-        TranslatorConfig(11, 9, D_MODEL, HEADS, 2, num_cross_heads=0)
-    with refused(ValueError, "start must be between 0 and 10, the last token; got 11"):
-        translate(model, ids(SOURCE), **call | {"start": 11})
-    with refused(ValueError, "max_new_tokens must be at most 9 after 1 tokens in a"):
-        translate(model, ids(SOURCE), **call | {"max_new_tokens": 10})
+    model = translator()
     for read in (model.encode, lambda texts: model(ids(SOURCE), texts)):
         for wrong in (-1, 11):
             with refused(ValueError, "token_ids must be between 0 and 10"):
@@ -183,8 +177,6 @@ def test_translator_refuses(refused):
         cache_memory(make_mha("sdpa", D_MODEL, HEADS), vectors(SOURCE).float())
     with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
         model(ids(10), ids(3))
-    with refused(ValueError, "memories must be one per block of the decoder, 2; got 1"):
-        model.decode(ids(3), [vectors(SOURCE)])
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -196,14 +188,3 @@ def test_block_refuses_a_memory_that_is_missing_or_of_other_texts(refused):
     kept = cache_memory(block.cross_attention, memory[:1])
     with refused(ValueError, "memory must hold as many texts as x; got 1 and 2"):
         block(x, kept)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_block_takes_one_token_slices_and_half_precision(dtype):
-    block = random(CrossBlock(D_MODEL, HEADS)).to(dtype)
-    x, memory = vectors(TARGET).to(dtype), vectors(SOURCE).to(dtype)
-    turned = [own.mT.contiguous().mT for own in (x, memory)]  # not contiguous
-    assert_same(block(*turned), block(x, memory))
-    alone = block(x[:1, :1], memory[:1, :1])
-    assert alone.dtype == dtype
-    assert alone.isfinite().all()

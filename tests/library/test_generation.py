@@ -5,12 +5,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
-from torch.testing import assert_close
 
 from attention_lib.generation import generate
 from attention_lib.kv_cache import KVCache, LayerCache
-from attention_lib.pretrained import Decoder, DecoderConfig, LayerConfig
 from attention_lib.reproducibility import seeded
 from attention_lib.sampling import sample_token
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
@@ -28,63 +25,6 @@ KINDS = ["wrapper", "split", "sdpa", "torch"]
 LENGTHS = torch.tensor([2, 5, 3])
 
 
-# The cache.
-
-
-@torch.no_grad()
-def test_cache_read_in_any_pieces_equals_the_full_pass():
-    model, token_ids = tiny(), beginnings(2, 9)
-    wanted = model(token_ids)
-    for sizes in ([9], [1] * 9, [4, 4, 1], [2, 7]):
-        cache = model.new_cache(2, 9)
-        found = [model(piece, cache=cache) for piece in token_ids.split(sizes, dim=1)]
-        assert_close(torch.cat(found, dim=1), wanted)
-
-
-def test_cache_refuses_another_number_of_values(refused):
-    cache, key = LayerCache(2, 1, 5, 4), torch.zeros(2, 1, 3, 4)
-    with refused(
-        ValueError,
-        "there must be one value for each key; got keys (2",
-    ):
-        cache.append(key, key[:, :, :1])
-    assert cache.length == 0
-
-
-@torch.no_grad()
-def test_cache_cropped_forgets_and_is_written_over():
-    model, token_ids = tiny(), beginnings(2, 9)
-    cache, kept = model.new_cache(2, 9), model.new_cache(2, 9)
-    model(token_ids, cache=cache)
-    cache.crop(4)
-    assert cache.length == 4
-    model(token_ids[:, :4], cache=kept)
-    rest = token_ids[:, 4:].flip(1)
-    assert_close(model(rest, cache=cache), model(rest, cache=kept))
-
-
-@torch.no_grad()
-def test_cache_repeated_serves_many_texts_and_stays():
-    model, beginning, rest = tiny(), beginnings(1, 4), beginnings(3, 5)
-    cache = model.new_cache(1, 9)
-    model(beginning, cache=cache)
-    copies = cache.repeat(3)
-    found = model(rest, cache=copies)
-    texts = torch.cat([beginning.expand(3, -1), rest], dim=1)
-    assert_close(found, model(texts)[:, 4:])
-    assert (cache.length, copies.length) == (4, 9)
-    assert_close(model(rest[:1], cache=cache), found[:1])
-
-
-def test_cache_says_its_bytes_and_room():
-    cache = tiny().new_cache(3, 10)
-    # 2 layers, keys and values, 3 texts, 10 tokens of width 8, 8 bytes a number.
-    assert (cache.nbytes, cache.max_len) == (2 * 2 * 3 * 10 * 8 * 8, 10)
-
-
-# Generation.
-
-
 def by_hand(model, text, count):
     """Goes on with one text, reading all of it for each token."""
     text = list(text)
@@ -96,8 +36,7 @@ def by_hand(model, text, count):
 
 @pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 @pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("mha", KINDS)
-@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize(("positions", "mha"), [*zip(POSITIONS, KINDS, strict=True)])
 def test_generate_equals_a_loop_over_each_text_alone(positions, mha, use_cache):
     model, token_ids = tiny(positions=positions, mha=mha), beginnings()
     for lengths in (None, LENGTHS):
@@ -220,46 +159,9 @@ def test_generate_refuses_a_cache_it_could_not_crop_before_it_reads(refused):
     assert cache.length == 0
 
 
-def windowed(kind):
-    """Models whose layers see a part of the text, with large random weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        if kind.startswith("llama"):
-            model = TinyLlama(
-                LlamaConfig(VOCAB_SIZE, 40, 16, 4, 2, 2, 12, window=int(kind[-1]))
-            )
-        else:
-            layers = LayerConfig(window=3), LayerConfig(), LayerConfig(window=2)
-            options = {"gemma": {"softcap": 2.0}, "gpt-oss": {"sinks": True}}[kind]
-            model = Decoder(
-                DecoderConfig(VOCAB_SIZE, 40, 8, 4, 2, 4, 12, layers, **options)
-            )
-        for weight in model.parameters():
-            nn.init.normal_(weight, std=0.7)
-    return model.double().eval()
-
-
-@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-@pytest.mark.parametrize("kind", ["llama 3", "llama 5", "llama 9", "gemma", "gpt-oss"])
-@pytest.mark.parametrize("begun", [0, 1, 6])
-def test_generate_with_windows_and_a_cache_equals_each_text_alone(kind, begun):
-    """Padding comes between the beginning and the new tokens, and counts for none."""
-    model, lengths = windowed(kind), torch.tensor([2, 9, 4])
-    cache, rest = model.new_cache(3), beginnings(3, 9)
-    beginning = torch.randint(VOCAB_SIZE, (3, begun), generator=seeded(7))
-    if begun:
-        with torch.no_grad():
-            model(beginning, cache=cache)
-    for _ in range(2):  # the cache is as it was
-        found = generate(model, rest, max_new_tokens=8, lengths=lengths, cache=cache)
-        assert cache.length == begun
-        for row, length in enumerate(lengths.tolist()):
-            text = [*beginning[row].tolist(), *rest[row, :length].tolist()]
-            assert found[row, : length + 8].tolist() == by_hand(model, text, 8)[begun:]
-
-
 def test_generate_reads_no_more_keys_of_a_window_than_padding_asks_for():
-    model, most = windowed("llama 2"), []
+    config = LlamaConfig(VOCAB_SIZE, 40, 16, 4, 2, 2, 12, window=2)
+    model, most = TinyLlama(config).double(), []
     cache = model.new_cache(2, 40)
     with torch.no_grad():
         model(beginnings(2, 20), cache=cache)
@@ -323,8 +225,3 @@ def test_generate_fills_the_context_and_no_more(
     cache = tiny().new_cache(3, 5)
     with refused(ValueError, "the cache has room for 5 tokens; this needs 6: make it"):
         generate(tiny(), beginnings(), max_new_tokens=2, cache=cache)
-
-
-def test_cache_of_no_layer_is_refused():
-    with pytest.raises(ValueError, match="layers must be at least 1; got 0"):
-        KVCache([])

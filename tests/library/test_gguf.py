@@ -60,24 +60,10 @@ def test_fields_and_tensors_are_those_that_were_written(stored):
         assert file.read("t").numpy().tobytes() == tensors[0][1][2]
 
 
-# Blocks whose numbers can be worked out by hand: the codes are 0, 1, ..., 15 twice.
-CODES = bytes(code + 16 * code for code in range(16))
-BY_HAND = {
-    "Q4_0": (packed("e", 0.5) + CODES, lambda code: 0.5 * (code - 8)),
-    "Q4_1": (packed("ee", 0.5, -3) + CODES, lambda code: 0.5 * code - 3),
-    "Q8_0": (packed("e", 0.5) + bytes(range(16)) * 2, lambda code: 0.5 * code),
-}
 KINDS = {kind.name: (number, kind) for number, kind in BLOCK_TYPES.items()}
 # Where blocks have numbers in half precision.
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q8_0": [0], "Q6_K": [208]}
 HALVES |= {"Q4_K": [0, 2], "Q5_K": [0, 2]}
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_block_by_hand(name):
-    raw, wanted = BY_HAND[name]
-    found = unpack_blocks(np.frombuffer(raw, np.uint8), KINDS[name][1])
-    assert found.tolist() == [wanted(code) for code in range(16)] * 2
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -253,18 +239,6 @@ def test_small_model_is_found_without_running_its_package(tmp_path, monkeypatch)
     assert small_model() == tmp_path / "other.gguf"
 
 
-@pytest.mark.no_cover  # each line of unpack_blocks runs above
-@pytest.mark.long
-@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-def test_real_tensors_equal_those_of_the_gguf_package(model_file):
-    gguf, file = pytest.importorskip("gguf"), GGUFFile(model_file)
-    theirs = gguf.GGUFReader(model_file).tensors
-    assert len(theirs) == len(file.tensors) == 272
-    for own in theirs:
-        wanted = gguf.quants.dequantize(own.data, own.tensor_type)
-        assert np.array_equal(file.read(own.name).numpy(), wanted), own.name
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 def test_real_logits_and_greedy_text_equal_those_of_transformers(model_file):
@@ -279,7 +253,7 @@ def test_real_logits_and_greedy_text_equal_those_of_transformers(model_file):
         None, config=config, state_dict=weights
     )
     ids = torch.arange(17, 17 + 64 * 700, 700)[None]
-    told = generate(ours, ids, max_new_tokens=20)  # (1, 84)
+    told = generate(ours, ids, max_new_tokens=8)  # (1, 72)
     with torch.no_grad():
         found, wanted = ours(ids), theirs.eval()(told).logits
     assert (found - wanted[:, :64]).abs().max() <= 1e-5 * wanted.abs().max()

@@ -132,11 +132,6 @@ def test_rebuilt_layer_equals_the_published_one(name, sizes):
         )
         torch.testing.assert_close(found[0], wanted[0], rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(found[1], wanted[1], rtol=1e-5, atol=1e-5)
-    # Its weights are copies: the published layer stays as it is.
-    with torch.no_grad():
-        for weight in ours.parameters():
-            weight.zero_()
-    assert all(weight.any() for weight in layer.parameters())
 
 
 def either_way(name, heads, head_dim):
@@ -222,15 +217,6 @@ def test_rebuilt_layer_that_sees_both_sides_refuses_a_cache(name, refused):
     with refused(ValueError, "cache must be None: this layer attends to later tokens"):
         ours(x, cache=cache)
     assert cache.length == 0
-
-
-def test_rebuild_keeps_type_and_device():
-    layer, *_ = published("Qwen3", 0, {}, SIZES["grouped"])
-    ours = from_transformers(layer.to(torch.bfloat16))
-    assert {weight.dtype for weight in ours.parameters()} == {torch.bfloat16}
-    assert all(
-        weight.is_meta for weight in from_transformers(layer.to("meta")).parameters()
-    )
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

@@ -90,16 +90,6 @@ def test_layer_with_a_cache_equals_the_published_one_piece_by_piece(
 STATED = [it for it in CACHED if KINDS[it].call in (stated, lightning)]
 
 
-@pytest.mark.parametrize("name", STATED)
-@torch.no_grad()
-def test_padding_after_a_token_is_refused_where_a_cache_keeps_the_state(name, refused):
-    layer = build(name, 0, SIZES[0])
-    ours, (x, real) = from_transformers(layer), texts(layer)
-    with refused(ValueError, "mask must be True after a text's first token"):
-        ours(x, real.flip(1), cache=ours.new_cache(2, LENGTH))
-    ours(x, real.flip(1))  # nothing follows without a cache
-
-
 @torch.no_grad()
 def test_short_convolution_may_be_of_one_token():
     ours = from_transformers(build("Qwen3NextGatedDeltaNet", 0, SIZES[0])).double()

@@ -1,6 +1,7 @@
-"""attention_lib.hf_layers: distance is one of positions, wherever padding stands."""
+"""attention_lib.hf_layers: distance is one of positions, wherever padding stands.
 
-from functools import cache
+Padding before and behind a cached beginning is tried for each layer in test_matrix.py.
+"""
 
 import pytest
 import torch
@@ -13,110 +14,6 @@ from benchmarks.published_layers import CHUNK, SIZES, build
 from tests.tensors import assert_same
 
 pytestmark = pytest.mark.long
-
-# Chunks, slopes, distances in pieces, and rotations, the last in several ways.
-NAMES = "Llama4TextAttention", "MptAttention", "BloomAttention", "T5Attention"
-NAMES += "LlamaAttention", "DeepseekV3Attention", "Qwen3NextAttention"
-each_layer = pytest.mark.parametrize("name", NAMES)
-PREFIX, LENGTHS = 3, (9, 6, 2)  # of what all texts begin with, and of the rest
-LONGEST = max(LENGTHS)
-START = PREFIX + LONGEST
-
-
-@cache
-def layer(name):
-    causal = {"causal": True} if name == "T5Attention" else {}
-    number = int(name == "Qwen3NextAttention")
-    return from_transformers(build(name, number, SIZES[1], **causal)).double()
-
-
-def tokens(name, length, seed=0):
-    published = layer(name).attention
-    width = published.q_proj
-    while not hasattr(width, "in_features"):
-        width = width[0]
-    shape = length, width.in_features
-    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
-
-
-def texts(name):
-    """All begin alike, and go on for as long as ``LENGTHS`` says."""
-    prefix = tokens(name, PREFIX)
-    return [
-        torch.cat((prefix, tokens(name, length, seed=length))) for length in LENGTHS
-    ]
-
-
-def padded(rows, length):
-    """The ends of texts, with padding in front; their positions; which are real."""
-    counts = torch.tensor([len(row) for row in rows])[:, None]
-    places = torch.arange(length) - length + counts
-    x = torch.stack(
-        [torch.cat((7 + row.new_zeros(length - len(row), row.shape[1]), row))
-         for row in rows]
-    )  # fmt: skip
-    return x, places.clamp(min=0), places >= 0
-
-
-def assert_each_as_alone(name, found, lengths):
-    for own, text, length in zip(found, texts(name), lengths, strict=True):
-        assert_close(own[-length:], layer(name)(text[None])[0, -length:])
-
-
-@each_layer
-@torch.no_grad()
-def test_each_text_behind_padding_is_as_alone(name):
-    x, positions, real = padded(texts(name), START)
-    found = layer(name)(x, real[:, None], positions=positions)
-    assert_each_as_alone(name, found, [PREFIX + it for it in LENGTHS])
-
-
-@each_layer
-@pytest.mark.parametrize("pieces", [(START,), (1,) * START, (5, 1, 1, START - 7)])
-@torch.no_grad()
-def test_each_text_read_in_pieces_is_as_alone(name, pieces):
-    x, positions, real = padded(texts(name), START)
-    own, found, end = layer(name).new_cache(len(x), START), [], 0
-    for size in pieces:
-        now, end = slice(end, end + size), end + size
-        seen = real[:, None, :end]
-        found.append(
-            layer(name)(x[:, now], seen, positions=positions[:, now], cache=own)
-        )
-    lengths = [PREFIX + it for it in LENGTHS]
-    assert_each_as_alone(name, torch.cat(found, dim=1), lengths)
-
-
-@each_layer
-@pytest.mark.parametrize("pieces", [(LONGEST,), (4, 3, 1, 1)])
-@torch.no_grad()
-def test_each_text_behind_a_cached_prefix_and_padding_is_as_alone(name, pieces):
-    once = layer(name).new_cache(1, START)
-    layer(name)(texts(name)[0][None, :PREFIX], cache=once)
-    x, positions, real = padded([it[PREFIX:] for it in texts(name)], LONGEST)
-    own, found, end = once.repeat(len(x)), [], 0
-    for size in pieces:
-        now, end = slice(end, end + size), end + size
-        seen = torch.cat((real.new_ones(len(x), PREFIX), real[:, :end]), dim=1)
-        places = PREFIX + positions[:, now]
-        found.append(layer(name)(x[:, now], seen[:, None], positions=places, cache=own))
-    assert_each_as_alone(name, torch.cat(found, dim=1), LENGTHS)
-
-
-@each_layer
-@torch.no_grad()
-def test_cropped_and_repeated_cache_reads_another_end(name):
-    x, positions, real = padded(texts(name), START)
-    own = layer(name).new_cache(len(x), START + 2)
-    layer(name)(x, real[:, None], positions=positions, cache=own)
-    own.crop(START - 2)
-    own = own.repeat(2)
-    x, positions, real = (torch.cat((it, it)) for it in (x, positions, real))
-    found = layer(name)(
-        x[:, -2:], real[:, None], positions=positions[:, -2:], cache=own
-    )
-    for rows in found.chunk(2):
-        assert_each_as_alone(name, rows, [2] * len(LENGTHS))
 
 
 @torch.no_grad()

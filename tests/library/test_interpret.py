@@ -379,17 +379,14 @@ def test_storytellers_of_other_seeds_have_learned_as_well(seed):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "words"),
+    ("wrong", "words"),
     [
-        ({"sender": (1, 0)}, ValueError, "sender must be in an earlier layer"),
-        ({"sender": (0, 3)}, ValueError, "sender must name one of the 3 heads"),
-        ({"receiver": (2, 0)}, ValueError, "receiver must name one of the 2 layers"),
-        ({"model": torch.nn.Linear(2, 2)}, TypeError, "model must be"),
-        ({"model": model_of(mha="sdpa")}, ValueError, "mha='split'"),
-        ({"model": model_of(TinyLM, norm="post")}, ValueError, "norm='pre'"),
+        ({"sender": (1, 0)}, "sender must be in an earlier layer"),
+        ({"model": model_of(mha="sdpa")}, "mha='split'"),
+        ({"model": model_of(TinyLM, norm="post")}, "norm='pre'"),
     ],
 )
-def test_replaced_path_refuses(wrong, error, words):
+def test_replaced_path_refuses(wrong, words):
     right = {"model": model_of(), "sender": (0, 0), "receiver": (1, 0), "into": "key"}
-    with pytest.raises(error, match=words):
+    with pytest.raises(ValueError, match=words):
         interpret.patch_path(**right | wrong, value=0.0).__enter__()

@@ -366,6 +366,13 @@ def test_cache_refuses_what_is_not_of_its_kind(key, value, error, refused):
     assert cache.length == 0
 
 
+def test_cache_refuses_another_number_of_values(refused):
+    cache, key = LayerCache(2, 1, 5, 4), torch.zeros(2, 1, 3, 4)
+    with refused(ValueError, "there must be one value for each key; got keys (2"):
+        cache.append(key, key[:, :, :1])
+    assert cache.length == 0
+
+
 class Whole(LayerCache):
     """It returns all of its memory, also what is still empty."""
 
@@ -469,29 +476,17 @@ def test_call_that_failed_leaves_no_note_of_padding():
     assert_close(model(ids[:, :3], cache=cache), model(ids[:, :3]))
 
 
-class Keeping:
-    """A cache of one's own: no positions, and nothing but ``append``."""
-
-    def __init__(self, max_len):
-        self.length, self.max_len, self.held = 0, max_len, []
-
-    def append(self, key, value):
-        self.length += key.shape[-2]
-        self.held.append((key, value))
-        return tuple(torch.cat(parts, dim=-2) for parts in zip(*self.held, strict=True))
-
-
 @torch.no_grad()
 def test_window_counts_columns_in_a_cache_of_ones_own_or_refuses(refused):
     layer = drawn(lambda: GroupedQueryAttention(D_MODEL, HEADS, 1, window=3))
     x = numbers(LENGTH)
     wanted = layer(x)
-    cache, counted = Keeping(LENGTH), torch.arange(LENGTH)
+    cache, counted = Listed(), torch.arange(LENGTH)
     parts = zip(x.split(2, dim=1), counted.split(2), strict=True)
     found = [layer(part, positions=each, cache=cache) for part, each in parts]
     assert_close(torch.cat(found, dim=1), wanted)
     for cache in (
-        Keeping(LENGTH),
+        Listed(),
         LayerCache(BATCH, 1, LENGTH, D_MODEL // HEADS, dtype=x.dtype),
     ):
         with refused(ValueError, "positions must go up by 1 in a layer with a window"):

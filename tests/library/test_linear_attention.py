@@ -14,7 +14,6 @@ from attention_lib.linear_attention import (
     linear_attention,
 )
 from attention_lib.reproducibility import seeded
-from attention_lib.validation import require_sequence
 
 OTHERS = [form for form in FORMS if form != "recurrent"]
 
@@ -48,14 +47,6 @@ def outcome(function, tensors, **options):
     return context, *torch.autograd.grad(loss / context.numel(), tensors)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_linear_attention_by_hand(form):
-    one = torch.tensor([[0.0], [1.0]], dtype=torch.float64)  # φ: 1 and 2
-    value = torch.tensor([[3.0], [6.0]], dtype=torch.float64)
-    context = linear_attention(one, one, value, form=form)
-    assert_close(context, torch.tensor([[3.0], [5.0]], dtype=torch.float64))
-
-
 @settings(deadline=None, max_examples=30)
 @given(length=st.integers(1, 20), chunk_len=st.integers(1, 21))
 @pytest.mark.parametrize(
@@ -72,33 +63,6 @@ def test_forms_are_equal_forward_and_backward(function, make, length, chunk_len)
     for form in OTHERS:
         other = outcome(function, tensors, form=form, chunk_len=chunk_len)
         assert_close(other, recurrent, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("function", "make"), [(linear_attention, inputs), (gated_delta_rule, delta_inputs)]
-)
-def test_future_does_not_change_the_past(form, function, make):
-    tensors = make()
-    changed = [x.clone() for x in tensors]
-    for x in changed:
-        x.select(-1 if x.ndim == 3 else -2, 7).mul_(0.5)
-    before, after = (function(*x, form=form, chunk_len=4) for x in (tensors, changed))
-    assert_close(after[..., :7, :], before[..., :7, :])
-    assert not torch.allclose(after[..., 7:, :], before[..., 7:, :])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_delta_rule_replaces_and_linear_attention_adds(form):
-    key = F.normalize(torch.ones(2, 4, dtype=torch.float64), dim=-1)  # one key twice
-    value = torch.tensor([[1.0, 2.0], [5.0, 7.0]], dtype=torch.float64)
-    stay, whole = (
-        torch.zeros(2, dtype=torch.float64),
-        torch.ones(2, dtype=torch.float64),
-    )
-    read = gated_delta_rule(key, key, value, stay, whole, form=form)
-    assert_close(read, value)
-    assert_close(linear_attention(key, key, value, form=form)[1], value.mean(dim=0))
 
 
 def test_state_goes_on_where_a_text_was_cut():
@@ -138,15 +102,3 @@ def test_numbers_far_below_zero_keep_their_share():
     share = linear_attention(low, low, value)[1]
     assert_close(share, torch.tensor([1 / (1 + torch.e)]))
     assert not linear_attention(10 * low, low, value).any()  # nothing found, not nan
-
-
-def test_wrong_call_is_refused():
-    query, key, value, log_decay, _ = delta_inputs()
-    with pytest.raises(ValueError, match="form must be one of parallel, chunked"):
-        linear_attention(query, key, value, form="fast")
-    with pytest.raises(ValueError, match="chunk_len must be at least 1"):
-        linear_attention(query, key, value, chunk_len=0)
-    with pytest.raises(ValueError, match="must have the same length"):
-        require_sequence(query[..., :3, :], key, value)
-    with pytest.raises(ValueError, match="log_decay must hold one number per token"):
-        require_sequence(query, key, value, log_decay=log_decay[..., None])

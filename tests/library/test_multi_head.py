@@ -1,6 +1,6 @@
 """attention_lib.multi_head: reshapes cell by cell, masks of heads, weights moved.
 
-That the kinds are equal, whatever the mask, and a third way, is in test_backends.py.
+That the kinds are equal, whatever the mask, is in test_mha_variants.py.
 """
 
 import copy
@@ -48,13 +48,6 @@ def assert_close(result, wanted):
 # Heads cut and joined.
 
 
-def test_split_and_merge_heads_hand_written():
-    x = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
-    heads = [[[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]]
-    assert split_heads(torch.tensor(x).float(), 2).tolist() == heads
-    assert merge_heads(torch.tensor(heads).float()).tolist() == x
-
-
 @given(st.tuples(*[st.integers(1, 4)] * 4))
 def test_split_heads_puts_every_number_where_merge_heads_finds_it(sizes):
     batch, length, num_heads, head_dim = sizes
@@ -75,19 +68,6 @@ def test_add_head_axis_to_a_mask_with_texts_alone():
     for shape in [(), (5,), (5, 5), (2, 3, 5, 5)]:
         mask = torch.ones(shape, dtype=torch.bool)
         assert add_head_axis(mask) is mask
-
-
-def test_split_hand_worked():
-    # One text of two tokens, two heads of width 1. Every score is 0, so both heads
-    # average: head 0 the first feature, head 1 the second; then they are exchanged.
-    split = layer(MultiHeadAttention, 2, 2, head_dim=1, d_out=2)
-    with torch.no_grad():
-        split.q_proj.weight.zero_()
-        split.v_proj.weight.copy_(torch.eye(2))
-        split.out_proj.weight.copy_(torch.tensor([[0.0, 1.0], [10.0, 0.0]]))
-        split.out_proj.bias.copy_(torch.tensor([100.0, 0.0]))
-    x = torch.tensor([[[1.0, 6.0], [3.0, 2.0]]], dtype=torch.float64)
-    assert_close(split(x), torch.tensor([[[104.0, 20.0]] * 2], dtype=torch.float64))
 
 
 @each_kind
@@ -186,13 +166,3 @@ def test_copy_weights_refuses_another_norm_of_the_same_weights(refused):
     )
     with refused(ValueError, "source and target must be built the same way"):
         copy_weights(first, other)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@each_kind
-def test_layer_can_be_traced(kind):
-    made, x = layer(kind).eval(), sequences()
-    traced = torch.jit.trace(made, (x,), check_trace=False)
-    assert_close(traced(2 * x), made(2 * x))

@@ -2,6 +2,7 @@
 
 import io
 import re
+from functools import cache
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,6 +26,11 @@ FIGURES = {
 every = pytest.mark.parametrize("name", FIGURES)
 
 
+@cache
+def drawn(name):
+    return drawing(FIGURES[name]())
+
+
 def drawing(figure):
     with Image.open(io.BytesIO(figure.png())) as picture:
         return picture.info.get("Drawing", "")
@@ -37,17 +43,16 @@ def test_picture_and_its_drawing_have_the_same_bytes_twice(name):
 
 @every
 def test_drawing_has_words_in_the_pages_typeface_none_too_small(name):
-    figure = FIGURES[name]()
-    found = drawing(figure)
+    found = drawn(name)
     assert "font-family" not in found
     sizes = [float(size) for size in re.findall(r"font-size:([\d.]+)px", found)]
     # On a phone 343 pixels show the figure's width of 72 points an inch.
-    assert min(sizes) * 343 / (72 * figure.get_figwidth()) >= 11
+    assert min(sizes) * 343 / (72 * FIGURES[name]().get_figwidth()) >= 11
 
 
 @every
 def test_drawing_names_every_colour(name):
-    found = drawing(FIGURES[name]())
+    found = drawn(name)
     bare = re.sub(r"var\((--[\w-]+),(#[0-9a-f]{6})\)", "", found)
     assert re.findall(r"#[0-9a-f]{6}\b", bare) == []
     assert "var(--book-ink,#1f2430)" in found
@@ -55,7 +60,7 @@ def test_drawing_names_every_colour(name):
 
 @every
 def test_drawing_holds_nothing_of_the_machine_and_loads_nothing(name):
-    found = drawing(FIGURES[name]())
+    found = drawn(name)
     assert not re.search(r"https?:|data:|matplotlib|DejaVu|20\d\d-", found)
     ids = re.findall(r'\bid="([^"]+)"', found)
     assert len(ids) == len({*ids})
@@ -63,14 +68,14 @@ def test_drawing_holds_nothing_of_the_machine_and_loads_nothing(name):
 
 
 def test_drawings_of_one_page_share_no_names():
-    one, two = (drawing(FIGURES[name]()) for name in ("curve", "bars"))
+    one, two = drawn("curve"), drawn("bars")
     names = [{*re.findall(r'\bid="([^"]+)"', each)} for each in (one, two)]
     assert names[0]
     assert not names[0] & names[1]
 
 
 def test_map_s_cells_are_paths_as_opaque_as_their_weights():
-    svg = ElementTree.fromstring(drawing(FIGURES["map"]()))
+    svg = ElementTree.fromstring(drawn("map"))
     paths = [it for it in svg.iter("path") if "--figure-map" in it.get("style", "")]
     found = {it.get("d"): float(it.get("style", "").split(":")[-1]) for it in paths}
     # The cell without weight is not drawn; equal neighbours are one piece.

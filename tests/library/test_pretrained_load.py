@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from attention_lib.generation import generate
 from attention_lib.pretrained import Checkpoint, load_pretrained
 from attention_lib.reproducibility import seeded
 from tests.library.published_models import FAMILIES, YARN, saved
@@ -15,16 +16,6 @@ from tests.library.published_models import FAMILIES, YARN, saved
 pytestmark = pytest.mark.long
 
 transformers = pytest.importorskip("transformers")
-
-
-def greedy(model, token_ids, count, *, use_cache):
-    cache, new = model.new_cache(len(token_ids)) if use_cache else None, token_ids
-    for _ in range(count):
-        with torch.no_grad():
-            picked = model(new, cache=cache)[:, -1:].argmax(dim=-1)
-        token_ids = torch.cat([token_ids, picked], dim=1)
-        new = picked if use_cache else token_ids
-    return token_ids
 
 
 def ids(batch=2, length=20):
@@ -45,7 +36,8 @@ def test_family_equals_transformers(name, tmp_path):
         pad_token_id=0,
     )
     for use_cache in (True, False):
-        assert greedy(ours, ids(), 12, use_cache=use_cache).equal(wanted)
+        found = generate(ours, ids(), max_new_tokens=12, use_cache=use_cache)
+        assert found.equal(wanted)
 
 
 def test_sharded_files_and_other_types_load(tmp_path):

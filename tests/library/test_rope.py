@@ -19,10 +19,9 @@ from attention_lib.rope import (
 )
 from attention_lib.serving import Server, speculative_generate
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
-from tests.tensors import assert_same, values_and_gradients
+from tests.tensors import assert_same
 
 LAYOUTS = ["half", "interleaved"]
-each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 LENGTH = "original_max_position_embeddings"
 SHORT = {"factor": 4.0, LENGTH: 16}
 LLAMA = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -57,21 +56,6 @@ def turned(x, position, **options):
     return apply_rope(x, angles)
 
 
-def test_rope_angles_hand_worked():
-    angles = rope_angles(torch.tensor([0, 1, 50]), 6, base=1000.0)
-    assert_close(angles, torch.tensor([[0, 0, 0], [1, 0.1, 0.01], [50, 5, 0.5]]))
-
-
-@pytest.mark.parametrize(
-    ("layout", "wanted"),
-    [("half", [-3.0, 2.0, 1.0, 4.0]), ("interleaved", [-2.0, 1.0, 3.0, 4.0])],
-)
-def test_apply_rope_turns_its_pair_hand_worked(layout, wanted):
-    quarter = torch.tensor([[math.pi / 2, 0.0]])  # the first pair, by a right angle
-    x = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
-    assert_close(apply_rope(x, quarter, layout=layout), torch.tensor([wanted]))
-
-
 @given(
     st.integers(0, 5000),
     st.integers(0, 5000),
@@ -97,18 +81,6 @@ def test_apply_rope_equals_complex_numbers():
     wanted = numbers * torch.polar(torch.ones_like(angles), angles)
     found = apply_rope(x, angles, layout="interleaved")
     assert_close(found, torch.view_as_real(wanted).flatten(-2))
-
-
-@each_layout
-def test_apply_rope_turns_back_and_so_do_its_gradients(layout):
-    x, angles = randn(2, 3, 5, 8), rope_angles(torch.arange(5.0).double(), 8)
-    found, gradient = values_and_gradients(
-        lambda x: apply_rope(x, angles, layout=layout), x
-    )
-    assert_close(found.norm(dim=-1), x.norm(dim=-1))
-    assert_close(apply_rope(found, -angles, layout=layout), x)
-    direction = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).view_as(x)
-    assert_close(gradient, apply_rope(direction, -angles, layout=layout))
 
 
 def test_apply_rope_takes_angles_of_each_text_and_keeps_the_type():
@@ -168,15 +140,6 @@ def test_rope_angles_equal_transformers_bit_for_bit(name, head_dim, base):
 
 
 @pytest.mark.parametrize("name", SCALED)
-def test_scaling_leaves_the_fast_and_slows_the_slow(name):
-    near, far = torch.arange(3.0).double(), torch.arange(70.0).double()
-    plain, scaled = (rope_angles(far, 64, scaling=s)[-1] for s in (None, SCALED[name]))
-    assert (scaled <= plain * (1 + 1e-12)).all()
-    if "dynamic" in name:  # within the trained length, nothing changes
-        assert_same(rope_angles(near, 64, scaling=SCALED[name]), rope_angles(near, 64))
-
-
-@pytest.mark.parametrize("name", SCALED)
 def test_rope_angles_of_a_text_do_not_depend_on_its_neighbours(name):
     places = torch.stack([torch.arange(6), torch.arange(60, 66), torch.arange(15, 21)])
     angles = rope_angles(places, 8, scaling=SCALED[name])
@@ -213,26 +176,6 @@ def test_lengths_keep_padding_from_stretching_a_text(start):
         assert_close(found, alone)
 
 
-@pytest.mark.parametrize("ways", [{"use_cache": False}, {}, {"prefix": True}])
-def test_generate_stretches_each_text_by_its_own_length(ways):
-    model, lengths = growing(), torch.tensor([3, 9, 6])
-    texts = torch.randint(30, (3, 9), generator=seeded(0))
-
-    def options(rows):
-        if "prefix" not in ways:
-            return ways
-        cache = model.new_cache(rows)
-        with torch.no_grad():
-            model(torch.tensor([[1, 2, 3, 4]]).expand(rows, -1), cache=cache)
-        return {"cache": cache}
-
-    found = generate(model, texts, max_new_tokens=9, lengths=lengths, **options(3))
-    for row, length in enumerate(lengths.tolist()):
-        own = texts[row : row + 1, :length]
-        alone = generate(model, own, max_new_tokens=9, **options(1))[0]
-        assert_same(found[row, : length + 9], alone)
-
-
 def test_what_pieces_and_guesses_would_stretch_is_refused(refused):
     """Up to the trained length nothing grows, so there both write the model's text."""
     model, text = growing(), [1, 2, 3]
@@ -262,55 +205,22 @@ def test_rope_attention_factor_hand_worked():
     assert rope_attention_factor(None) == rope_attention_factor(SCALED["llama3"]) == 1.0
 
 
-ONE_OF = "rope_type, in scaling, must be one of default, linear, dynamic, yarn, llama3"
-
-
-@pytest.mark.parametrize(
-    ("scaling", "words"),
-    [
-        ({"factor": 2.0}, f"{ONE_OF}; got None"),
-        ({"rope_type": "ntk"}, f"{ONE_OF}; got 'ntk'"),
+def test_rope_angles_refuse_a_scaling_of_unknown_words_and_another_base(refused):
+    for scaling, words in (
+        ({"factor": 2.0}, "rope_type, in scaling, must be one of default, linear, "),
         (
             {**SCALED["linear"], "low": 1},
             "each key of scaling for 'linear' must be one of rope_type, rope_theta, "
             "factor; got 'low'",
         ),
-        ({"rope_type": "linear"}, "scaling for 'linear' needs factor"),
-        (
-            {"rope_type": "yarn", "factor": None},
-            f"scaling for 'yarn' needs factor, {LENGTH}",
-        ),
-        (
-            {**SCALED["linear"], "factor": 0.5},
-            "factor, in scaling, must be at least 1 and at most 1e6; got 0.5",
-        ),
-        (
-            {**SCALED["yarn"], "beta_fast": 0.5},
-            "beta_slow, in scaling, must not be above beta_fast; got 1 and 0.5",
-        ),
+        ({"rope_type": "yarn", "factor": None}, "scaling for 'yarn' needs factor, "),
         (
             {**SCALED["linear"], "rope_theta": 5e5},
             "scaling has rope_theta 500000.0, base is 10000.0: pass base=",
         ),
-    ],
-)
-def test_rope_angles_refuse_a_scaling_in_words(refused, scaling, words):
-    with refused(ValueError, words):
-        rope_angles(torch.arange(3), 4, scaling=scaling)
-
-
-@pytest.mark.parametrize(
-    ("scaling", "words"),
-    [
-        ("yarn", "scaling must be a mapping; got str"),
-        ({**SCALED["linear"], "factor": "2"}, "factor, in scaling, must be a number;"),
-        ({**SCALED["yarn"], LENGTH: 16.0}, f"{LENGTH}, in scaling, must be an int;"),
-        ({**SCALED["yarn"], "truncate": 1}, "truncate, in scaling, must be True or "),
-    ],
-)
-def test_rope_angles_refuse_another_kind_in_words(refused, scaling, words):
-    with refused(TypeError, words):
-        rope_angles(torch.arange(3), 4, scaling=scaling)
+    ):
+        with refused(ValueError, words):
+            rope_angles(torch.arange(3), 4, scaling=scaling)
 
 
 def test_scaling_may_say_the_base_and_none_for_what_is_left_out(refused):
@@ -322,18 +232,3 @@ def test_scaling_may_say_the_base_and_none_for_what_is_left_out(refused):
         rope_angles(places, 8, base=1.0, scaling=yarn)
     with refused(ValueError, "head_dim must be at least 4 with 'dynamic'; got 2"):
         rope_angles(places, 2, scaling=SCALED["dynamic"])
-
-
-@pytest.mark.parametrize("rows", [(10, 7), (), (0, 7)])
-def test_convert_layout_refuses_half_pairs(refused, rows):
-    with refused(ValueError, "weight must have num_heads · head_dim rows"):
-        convert_layout(torch.zeros(rows), 2, layout="half")
-
-
-@pytest.mark.parametrize("heads", [2, 8, 16])
-def test_slopes_of_chapter_10_are_those_of_bloom(heads):
-    bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
-    mask = torch.ones(1, 5)
-    published = bloom.build_alibi_tensor(mask, heads, torch.float32)[:, 0]  # (H, K)
-    slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
-    assert_close(published, slopes[:, None] * torch.arange(5.0))

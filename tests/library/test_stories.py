@@ -167,12 +167,6 @@ def test_surprises_agree_with_all_texts(part):
         assert teller.surprises == pytest.approx([*map(math.log, shares)], abs=1e-9)
 
 
-def test_expected_hand_worked():
-    choice = -0.25 * math.log(0.25) - 0.75 * math.log(0.75)
-    wanted = 2 + 0.25 * 2, math.log(4) + choice + 0.25 * math.log(2)
-    assert expected_length_and_entropy(tiny) == pytest.approx(wanted)
-
-
 def test_expected_story_adds_up_its_parts():
     verse = expected_length_and_entropy(tell_verse, 2)
     # A song: who sings it, "sang", a verse and a full stop.

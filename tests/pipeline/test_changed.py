@@ -25,7 +25,7 @@ TESTS = {
     "quizzes": "site/test_answers::test_quizzes_of_a_chapter[05]",
     "traces": "pipeline/test_private::test_book_gives_nothing_away[/book/05.md]",
     "copies": "pipeline/test_copies::test_links_of_a_copy_lead_somewhere[05]",
-    "terms": "site/test_glossary::test_terms_of_the_chapters_are_defined",
+    "terms": "site/test_glossary::test_definitions_stand_alone",
     "queries": "site/test_search::test_sixty_queries_find_their_place",
     "dialog": "site/test_search::test_dialog_is_used_by_keyboard[1440]",
     "drawer": "site/test_browser::test_drawer_opens[primary]",

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import re
 from functools import cache
 
@@ -9,6 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
+from attention_lib.course.predict import predict
 from tools.chapters import ROOT, chapter_paths, code_of, notebook_path, read_chapter
 from tools.record.rules import tags
 from tools.record.shown import HEADER
@@ -109,6 +111,38 @@ def test_answer_is_tied_by_a_name_a_print_or_an_assertion(answer, below, text, t
     asked = new_code_cell(ASKED.format(answer), metadata={"tags": ["predict"]})
     shown = new_code_cell(below, outputs=[new_output("stream", text=text)])
     assert bool(untied([asked, shown])) != tied
+
+
+DATA = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
+MOVES = 0.011  # what the comparison lets a decimal move by, and a little
+
+
+def near_mistakes(cell):
+    """Return the wrong answers of a question that are right where its answer moves."""
+    html = "".join(out.get("data", {}).get("text/html", "") for out in cell.outputs)
+    (text,) = DATA.findall(html)
+    asked = json.loads(text)
+    right = asked["answer"]
+    if literal_answer(cell.source) is not None or not isinstance(right, float):
+        return []
+    near = asked.get("absolute", asked.get("relative", 0) * abs(right)) + MOVES
+    return [wrong for wrong, _ in asked["mistakes"] if abs(wrong - right) <= near]
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_mistakes_stay_wrong_where_the_answer_moves(path):
+    record = nbformat.read(notebook_path(path), as_version=4)
+    asking = [cell for cell in code_of(record) if "predict" in tags(cell)]
+    assert [cell.source for cell in asking if near_mistakes(cell)] == []
+
+
+@pytest.mark.parametrize(("within", "found"), [(0.1, [0.11]), (0.05, [])])
+def test_mistake_that_is_nearly_right_is_found(within, found):
+    wrong = {0.11: "A guess.", 1: "All."}
+    asked = predict("?", answer=0.0, because=".", mistakes=wrong, within=within)
+    shown = [new_output("display_data", data=asked._repr_mimebundle_())]
+    cell = new_code_cell("predict('?', answer=share)", outputs=shown)
+    assert near_mistakes(cell) == found
 
 
 LIBRARY = ROOT / "attention_lib"

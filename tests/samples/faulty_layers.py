@@ -65,17 +65,11 @@ FAULTS = {
     "k from q": ("gradients", "k = self.k_proj(x)", "k = self.q_proj(x)"),
     "no out": ("gradients", RETURN, "return out"),
     "detach": ("gradients", DROP, "weights = self.drop(weights.detach())"),
-    "detach k": ("gradients", "scores = q @ k", "scores = q @ k.detach()"),
     "cache kv swapped": ("cache", "return k, v\n", "return v, k\n"),
     "cache order": (
         "cache",
         *("[self.k, k]", "[k, self.k]"),
         *("[self.v, v]", "[v, self.v]"),
-    ),
-    "cache shared": (
-        "cache",
-        *after(LAST, "self.cache = Cache()"),
-        *("return Cache()", "return self.cache"),
     ),
     "cache last only": ("cache", "[self.v,", "[self.v[:, :, -1:].expand_as(self.v),"),
     "float32 out": ("shape", RETURN, f"{RETURN}.float()"),
@@ -87,7 +81,6 @@ FAULTS = {
         *(TRIL, "seen = seen & self.tri[S - T:S, :S] if S <= 16 else seen"),
     ),
     "squeeze": ("shape", OUT, "out = (weights @ v).squeeze()"),
-    "inplace": ("deterministic", *before(START, "x.mul_(0.5)")),
     "state": (
         "deterministic",
         *before(START, "self.n = getattr(self, 'n', 0) + 1"),

@@ -14,7 +14,6 @@ from tests.samples.plain_layer import (
 
 MASKS = {
     "triu": ("future", TRIL, "seen = seen.triu(S - T)"),
-    "diagonal 1": ("future", TRIL, "seen = seen.tril(S - T + 1)"),
     "diagonal -1": ("future", TRIL, "seen = seen.tril(S - T - 1)"),
     "causal ignored": ("future", CAUSAL, ""),
     "causal or mask": ("padding", "if mask is not None:", "elif mask is not None:"),

@@ -240,10 +240,6 @@ RARE = {
             DROP,
             "weights = weights * (self.drop(torch.ones_like(weights)) > 0)",
         ),
-        "scores are dropped": (
-            *(DROP, "pass"),
-            *("q @ k.transpose(-2, -1)", "self.drop(q @ k.transpose(-2, -1))"),
-        ),
         "with later token": ("if causal:", "if causal and not self.training:"),
         "padding changes outputs": (
             "if mask is not None:",

@@ -5,11 +5,10 @@ import re
 import pytest
 
 from tests.pages import parsed
-from tools.chapters import ROOT, SITE, chapter_paths
+from tools.chapters import ROOT, SITE
 
 GLOSSARY = (ROOT / "book/glossary.md").read_text(encoding="utf-8")
 ENTRY = re.compile(r"^(\S[^\n]*)\n  ([^\n]+)$", re.MULTILINE)
-TERM = re.compile(r"\{term\}`(?:[^`<]*<)?([^`<>]+)>?`")
 
 
 def test_definitions_stand_alone():
@@ -23,13 +22,6 @@ def test_definitions_stand_alone():
         assert len(others) < 2, f"{term}: one or two sentences"
         assert re.match(r"[A-Z].*\.$", definition), term
         assert len(first.split()) >= 5, f"{term}: its first sentence says little"
-
-
-def test_terms_of_the_chapters_are_defined():
-    defined = {term.lower() for term, _ in ENTRY.findall(GLOSSARY)}
-    for path in chapter_paths():
-        used = TERM.findall(path.read_text(encoding="utf-8"))
-        assert {term.lower() for term in used} <= defined, path.name
 
 
 @pytest.mark.usefixtures("site")

@@ -5,11 +5,9 @@ import torch
 from playwright.sync_api import expect
 
 from attention_lib.course.views import (
-    view_costs,
     view_groups,
     view_mask,
     view_ring,
-    view_rope,
     view_weights,
 )
 from attention_lib.course.views.sentence import view_sentence
@@ -19,9 +17,7 @@ from tests.browsing import IN_BOTH, axe_faults
 from tests.samples import views as samples
 from tests.views import PHONE, live, opened, showing
 
-ROPE = view_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], frequencies={"one": 1.0})
 GROUPS = view_groups(16, head_dim=8, num_layers=2, tokens=100)
-COSTS = view_costs(768, lengths=[64, 1024, 4096])
 AHEAD = torch.tensor([[0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 SENTENCE = view_sentence(AHEAD, ["cat", "it", "tired"], mask=causal_mask(3), query=2)
 SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
@@ -64,8 +60,8 @@ REACHED = {
     "vectors": (samples.VECTORS, turn),
     "split": (samples.SPLIT, stray),
     "cache": (samples.CACHE, take_away),
-    "rope": (ROPE, lambda view: view.get_by_role("slider").last.fill("3")),
-    "costs": (COSTS, lambda view: view.get_by_role("slider").first.fill("2")),
+    "rope": (samples.ROPE, lambda view: view.get_by_role("slider").last.fill("3")),
+    "costs": (samples.COSTS, lambda view: view.get_by_role("slider").first.fill("2")),
     "groups": (GROUPS, lambda view: view.get_by_role("slider").fill("3")),
     "weights": (WEIGHTS, lambda view: view.locator("td").nth(6).click()),
 }

@@ -1,4 +1,4 @@
-"""The first page: a head at work, the reader's own place, and what it weighs."""
+"""The first page: a head at work, and the reader's own place."""
 
 import json
 
@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from tests.browsing import PHONE
 from tests.pages import parsed
 from tests.running import sample
-from tests.site.weight import total, weigh
 from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -72,13 +71,6 @@ def test_head_draws_its_lines_without_a_script(browser, width):
             middle = below["x"] + below["width"] / 2
             assert line.evaluate(END) == pytest.approx(middle, abs=2)
         assert page.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_landing_page_weighs_little(browser):
-    with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
-        found = weigh(context, SITE / LANDING)
-    assert total(found.whole) <= 230_000
-    assert found.absent == set()
 
 
 def test_landing_page_leads_on_from_where_the_reader_was(page, address):

@@ -1,6 +1,5 @@
 """How the pages look and what their heads say: measured on the built site."""
 
-import itertools
 import re
 from pathlib import Path
 
@@ -9,10 +8,10 @@ import yaml
 from bs4 import BeautifulSoup
 from docutils.core import publish_doctree
 
-from tests.browsing import built_pages
+from tests.browsing import IN_BOTH, built_pages
 from tests.pages import parsed
 from tests.running import sample
-from tools.chapters import ROOT, SITE, chapter_paths
+from tools.chapters import ROOT, SITE
 from tools.site.head import LONGEST, describe, shorten
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -123,16 +122,6 @@ def test_pages_heading_links_show_on_focus(desktop):
     assert link.evaluate(opacity) == "1"
 
 
-@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_chapter_says_its_time_and_offers_its_notebook(stem):
-    page = parsed(SITE / f"chapters/{stem}.html")
-    _, time = itertools.islice(page.select(".bd-article h1 ~ p"), 2)
-    assert re.match(r"Time:.*minutes", time.get_text())
-    tags = page.select("a[download]")
-    links = {(tag["href"], tag.get_text().strip()) for tag in tags}
-    assert links == {(f"../notebooks/{stem}.ipynb", "Download notebook")}
-
-
 def test_page_turns_name_where_they_lead():
     turns = parsed(SITE / "chapters/03-masks.html").select(".book-turn a")
     assert [tag.get_attribute_list("rel") for tag in turns] == [["prev"], ["next"]]
@@ -173,7 +162,7 @@ def test_description_is_the_first_paragraph_cut_between_words():
     assert shorten("Short.", 10) == "Short."
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", IN_BOTH)
 def test_focus_is_seen_on_all_that_frames_a_page(browser, scheme):
     size = {"width": 1440, "height": 900}
     with browser.new_page(viewport=size, color_scheme=scheme) as page:

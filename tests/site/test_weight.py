@@ -17,7 +17,7 @@ SOME_SLOW = [
     for number, page in enumerate(CHAPTERS)
 ]
 FIRST, NEXT = 360_000, 100_000
-LIBRARY, MUSEUM = 220_000, 260_000
+LANDING, LIBRARY, MUSEUM = 230_000, 220_000, 260_000
 SHIFT, SEEN = sample("shift.js"), sample("seen.js")
 
 
@@ -50,7 +50,11 @@ def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("book/api/attention", LIBRARY), ("book/museum", MUSEUM)],
+    [
+        ("book/index", LANDING),
+        ("book/api/attention", LIBRARY),
+        ("book/museum", MUSEUM),
+    ],
 )
 def test_other_page_weighs_little(context, name, most):
     weight = weigh(context, SITE / f"{name}.html")
@@ -133,7 +137,7 @@ def views_of(page, chapter):
     return [(view.evaluate("(e) => e.parentNode.dataset.kind"), view) for view in views]
 
 
-@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("width", [375, pytest.param(1440, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("chapter", WITH_VIEWS, ids=lambda page: page.stem)
 def test_view_keeps_its_height_while_it_is_used(browser, chapter, width):
     with browser.new_page(viewport={"width": width, "height": 812}) as page:

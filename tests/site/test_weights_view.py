@@ -14,7 +14,7 @@ from attention_lib.attention import attention_weights
 from attention_lib.course.views import Interactive, view_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.running import ROOT
 from tests.views import (
     ADD,
@@ -254,7 +254,7 @@ def test_view_that_fails_keeps_its_table(browser):
         look()
 
 
-@pytest.mark.parametrize("theme", COLOURS)
+@pytest.mark.parametrize("theme", IN_BOTH)
 def test_axe_finds_nothing(browser, theme):
     scores = some_scores(2, 2)
     small = view_weights(None, WORDS, scores=scores, mask=causal_mask(7))

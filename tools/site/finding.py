@@ -54,7 +54,8 @@ def asked() -> dict[str, str]:
 def places(page: Path, said: dict[str, str]) -> list[list[Any]]:
     """Return the anchor, heading, code, text and askers' words of a page's sections.
 
-    And for an entry of the glossary the page and the heading where one reads on.
+    And for an entry of the glossary or a question the pages and the headings where one
+    reads on.
     """
     article: Any = html.parse(page).find(".//article")
     for noise in article.xpath(NOISE):
@@ -90,6 +91,9 @@ def places(page: Path, said: dict[str, str]) -> list[list[Any]]:
                 page_of = named[first[1]].partition("#")[0].lstrip("./")
                 reads_on = [[page_of, first[1]]]
             text = re.sub(see, "", text)
+        for link in body.xpath("./p[starts-with(., '→')]/a"):
+            page_of = link.get("href").partition("#")[0].lstrip("./")
+            reads_on.append([page_of, link.text_content()])
         labels = body.xpath("@id | ./span/@id | ./*[starts-with(name(), 'h')]//@id")
         words = " ".join(said.get(label, "") for label in labels)
         found.append([place.get("id"), *texts, text, words, *reads_on])

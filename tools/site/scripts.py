@@ -3,8 +3,9 @@
 Each kind of view in `attention_lib` has a program, which needs `runtime.js`. A phrase
 that sets a view is a link to it, whose `data-set` the program reads. `terms.js`
 shows a term's meaning next to its link, by the glossary's entries in `definitions.js`.
-All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
-would add stand in the page, which a browser would else style and lay out once more.
+All run once the page's text is seen; in chapters, where views stand further down, and
+for what copies code, once somebody is there (`webpack-macros.html`). The sheets that
+programs would add stand in the page, which would else be laid out once more.
 """
 
 import json
@@ -36,6 +37,7 @@ LISTS = {
 # For a list of versions (without a file), for tabs, of which no page has any, and for
 # Sphinx's own search and keys.
 UNUSED = re.compile("None|design-tabs|doctools|sphinx_highlight|translations")
+COPY = re.compile("clipboard|copybutton")
 
 
 def setup(app: Any) -> None:
@@ -57,10 +59,15 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     context["book_styles"] = list(sheets.items())
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
+    # A view of another page is on its first screen.
+    when = {"data-when": "read"} if page.startswith("chapters/") else {}
     for name in names:
-        app.add_js_file(name, loading_method="defer")
+        app.add_js_file(name, loading_method="defer", **when)
     files = context.get("script_files", ())
     used = [file for file in files if not UNUSED.search(str(file.filename))]
+    for file in used:
+        if COPY.search(str(file.filename)):
+            file.attributes["data-when"] = "read"
     context["script_files"] = used
     context["body"] = with_phrases(body, page)
 
