@@ -174,7 +174,7 @@ def listen(page):
 
 
 def lay_out(page):
-    """Have all of a page laid out, with its letters: it otherwise waits for a reader."""
+    """Have all of a page laid out, with its letters; it would wait for a reader."""
     page.evaluate("""async () => {
         delete document.documentElement.dataset.from;
         document.body.getBoundingClientRect();
