@@ -14,7 +14,7 @@ SYMBOL = re.compile(r"\\?[A-Za-z]+")
 # What a formula is built with: no symbol of ours.
 SIGN = re.compile(
     r"\\(?:allowbreak|approx|cdot|cos|dots|erf|exp|frac|infty|left|le|ldots|lVert|ln|log|max|mid|min"
-    r"|partial|pm|qquad|quad|right|rVert|sin|sqrt|sum|tanh|tfrac|times|to|top)(?![a-z])"
+    r"|partial|pm|qquad|quad|right|rVert|sin|sqrt|sum|tanh|tfrac|times|to|top|underbrace)(?![a-z])"
 )
 
 
