@@ -115,7 +115,7 @@ export function Museum({ bugs, tags, reach, view }) {
                   <li key={`${at}-${i}`} class="museum-line" data-kind="mend">
                     <span class="museum-number" aria-hidden="true">+</span>
                     <span class="view-hidden">{SAY.mended}: </span>
-                    <code>{text || " "}</code>
+                    <code style={{ "--indent": text.search(/\S|$/) }}>{text || " "}</code>
                   </li>
                 );
               const bad = isOpen && kind === "-";
@@ -124,7 +124,7 @@ export function Museum({ bugs, tags, reach, view }) {
                 <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
                   <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
                     <span class="museum-number view-number">{own}</span>
-                    <code>{text || " "}</code>
+                    <code style={{ "--indent": text.search(/\S|$/) }}>{text || " "}</code>
                   </button>
                 </li>
               );
