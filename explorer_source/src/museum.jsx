@@ -55,9 +55,9 @@ export function Museum({ bugs, tags, reach, view }) {
     if (!isOpen) setFound([...found, at]);
     reveal();
   };
-  // As many lines as the longest program with its answer, at about so many letters a line.
+  // As many lines as the longest program with its answer, at as many letters a line as on a phone.
   const answers = bugs.map((it) => [
-    ...it.lines.map(() => "."),
+    ...it.lines.map(([, text]) => text.trim() || "."),
     `${SAY.belongs} ${SAY.shown} ${it.why}`,
     SAY.checks,
     ...it.checks.map((check) => `   ${check.join(": ")}`),
@@ -65,7 +65,7 @@ export function Museum({ bugs, tags, reach, view }) {
     it.source,
     "\n\n",
   ]);
-  const lengthOf = (texts) => texts.reduce((sum, text) => sum + Math.ceil(text.length / 60), 0);
+  const lengthOf = (texts) => texts.reduce((sum, text) => sum + Math.ceil(text.length / 36), 0);
   const room = answers.reduce((most, it) => (lengthOf(it) > lengthOf(most) ? it : most)).join("\n");
   let number = 0;
   const lines = bug.lines.map(([kind, text]) => ({ kind, text, number: kind === "+" ? null : ++number }));
@@ -115,7 +115,7 @@ export function Museum({ bugs, tags, reach, view }) {
                   <li key={`${at}-${i}`} class="museum-line" data-kind="mend">
                     <span class="museum-number" aria-hidden="true">+</span>
                     <span class="view-hidden">{SAY.mended}: </span>
-                    <code>{text || " "}</code>
+                    <code style={{ "--indent": text.search(/\S|$/) }}>{text || " "}</code>
                   </li>
                 );
               const bad = isOpen && kind === "-";
@@ -124,7 +124,7 @@ export function Museum({ bugs, tags, reach, view }) {
                 <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
                   <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
                     <span class="museum-number view-number">{own}</span>
-                    <code>{text || " "}</code>
+                    <code style={{ "--indent": text.search(/\S|$/) }}>{text || " "}</code>
                   </button>
                 </li>
               );

@@ -62,6 +62,16 @@ def test_phone_folds_the_filters(page):
     expect(tag).to_be_visible()
 
 
+def test_phone_shows_the_lines_of_each_bug_whole(page):
+    page.goto((SITE / MUSEUM).as_uri())
+    code = page.locator(".museum-code")
+    for bug in BUGS:
+        expect(page.locator(".museum-symptom")).to_have_text(bug.symptom.replace("`", ""))
+        page.get_by_role("button", name="Show me").click()
+        assert code.evaluate("(e) => e.scrollWidth <= e.clientWidth"), bug.name
+        page.get_by_role("button", name="Next bug").click()
+
+
 def test_bug_is_read_without_a_script(browser):
     with browser.new_page(viewport=SMALL, java_script_enabled=False) as page:
         page.goto(address_of(OTHER))

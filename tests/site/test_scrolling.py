@@ -2,12 +2,14 @@
 
 import nbformat
 import pytest
+from pygments import highlight
+from pygments.lexers import PythonLexer, TextLexer
 
 from tests.browsing import lay_out
 from tests.pages import parsed
 from tests.running import sample
 from tools.chapters import NOTEBOOKS, SITE, code_of, site_pages
-from tools.site.listings import hung
+from tools.site.listings import Listing, hung
 
 pytestmark = pytest.mark.usefixtures("site")
 # Each block of the article that has a bar to scroll: what it is, and its tabindex.
@@ -24,6 +26,11 @@ SELECTED = """(all) => all.map((pre) => {
 CUT = """(all) => all.filter((it) => it.textContent.length < 28)
     .filter((it) => it.offsetHeight > 1.5 * parseFloat(getComputedStyle(it).lineHeight))
     .map((it) => it.textContent)"""
+# Of each table in an output: its columns, whether it scrolls, the size of its letters.
+TABLES = """(all) => all.map((it) => [
+    +it.style.getPropertyValue("--columns"),
+    it.closest("pre").scrollWidth > it.closest("pre").clientWidth,
+    parseFloat(getComputedStyle(it).fontSize)])"""
 WIDE = '<span style="display:block;width:900px">x</span>'
 
 
@@ -111,6 +118,37 @@ def test_code_on_a_phone_shows_all_of_its_lines(browser):
         assert comments.count() > 10
         assert comments.evaluate_all(CUT) == []
         assert page.evaluate(sample("broken-names.js")) == []
+
+
+def test_output_on_a_phone_scrolls_only_where_a_table_is_wide(browser):
+    with browser.new_page(viewport={"width": 375, "height": 800}) as page:
+        page.goto((SITE / "chapters/06-tiny-block.html").as_uri())
+        lay_out(page)
+        page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
+        outputs = page.locator(".cell_output .highlight pre:visible")
+        assert outputs.count() > 20
+        assert outputs.locator(".line").count() > 5
+        sizes = page.locator(".cell_output .columns:visible").evaluate_all(TABLES)
+        assert len({letters for _, _, letters in sizes}) > 5
+        assert min(letters for _, _, letters in sizes) > 9.5
+        assert {columns > 58 for columns, wide, _ in sizes if wide} <= {True}
+        # What scrolls is a table, and one of those; no sentence does.
+        sideways = outputs.evaluate_all(
+            "(all) => all.filter((e) => e.scrollWidth > e.clientWidth).length"
+        )
+        assert sideways == sum(wide for _, wide, _ in sizes)
+
+
+def test_rows_of_an_output_stay_together_and_its_sentences_do_not():
+    row, sentence = "softmax   8 wide   0.97  1.00  1.00", "a sentence " * 5
+    text = f"short\n{row}\n{sentence}\n"
+    table = f'<span class="columns" style="--columns:{len(row)}">'
+    wanted = f'{table}short\n{row}\n</span><span class="line">{sentence}</span>\n'
+    assert wanted in highlight(text, TextLexer(stripall=False), Listing())
+    array = "tensor([[0.25, 0.25, 0.25, 0.25],\n        [0.25, 0.25, 0.25, 0.25]])\n"
+    assert 'style="--columns:34"' in highlight(array, TextLexer(), Listing())
+    code = f"x = {'y' * 30}  # two blanks\n"
+    assert "columns" not in highlight(code, PythonLexer(), Listing())
 
 
 def test_long_line_knows_its_indent():
