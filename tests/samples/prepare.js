@@ -3,7 +3,7 @@
     for (const formula of document.querySelectorAll(".katex"))
         formula.replaceWith(formula.textContent);
     const seen = new Set();
-    for (const token of document.querySelectorAll(".highlight span")) {
+    for (const token of document.querySelectorAll(".highlight span:not(.line, .columns)")) {
         const ground = token.closest(".highlight").parentElement.className;
         const kind = `${token.className} on ${ground}`;
         if (seen.has(kind)) token.replaceWith(...token.childNodes);
