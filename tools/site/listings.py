@@ -4,7 +4,7 @@ A line that may be too long for a phone is an element, which the style sheet han
 does not fit goes on below, further in than the line, and a comment stays in one piece.
 What has no space for long may go on after a bracket or before a dot, not inside a name.
 The lines of a table or an array, in an output, are one element instead, which knows how
-wide it is: its letters may become smaller, and no line goes on below.
+wide it is: its letters may become smaller, and its lines are not wrapped.
 The text, which is what a reader copies, is the same.
 """
 
@@ -36,7 +36,7 @@ class Listing(HtmlFormatter):  # type: ignore[misc]
         """Yield the lines: those of a table as one element, other long ones each."""
         code = any("<span" in line for _, line in lines)  # outputs have no colours
         rows = [line for _, line in lines if ROW.search(text_of(line)) and not code]
-        width = max(map(columns, rows), default=0)  # of the table
+        width = max(map(columns, rows)) if len(rows) > 1 else 0  # of the table
         for long, part in groupby(lines, lambda it: columns(it[1]) > width):
             if long:
                 yield from ((kind, hung(line) if kind else line) for kind, line in part)
