@@ -74,6 +74,17 @@ def test_phone_shows_the_lines_of_each_bug_whole(page):
         page.get_by_role("button", name="Next bug").click()
 
 
+@pytest.mark.parametrize("width", [PHONE, 1440])
+def test_line_that_is_right_keeps_its_indent(page, width):
+    page.set_viewport_size({"width": width, "height": 812})
+    page.goto((SITE / MUSEUM).as_uri())
+    page.get_by_role("button", name="Show me").click()
+    codes = page.locator(".museum-line code")
+    assert codes.count() > 5
+    kept = codes.evaluate_all("(all) => all.map((e) => getComputedStyle(e).whiteSpace)")
+    assert {*kept} <= {"pre", "pre-wrap"}
+
+
 def test_bug_is_read_without_a_script(browser):
     with browser.new_page(viewport=SMALL, java_script_enabled=False) as page:
         page.goto(address_of(OTHER))
