@@ -380,20 +380,26 @@ globalThis.bookFinding = (() => {
     return at;
   };
   const SENTENCE = /(?<=[.?!] )(?=\S)|(?<=[。？！])(?![”）])/u;
-  // Of a place's text what begins with the sentence that has most of the words; without any
-  // in a sentence, the names in its code.
-  const passage = (text, match, room = LONG) => {
+  // Of a place's text what begins with the sentence that has most of the words, or its
+  // beginning, where the title has as many; without any in a sentence, the names in its code.
+  const passage = (text, match, title = "", room = LONG) => {
     const [prose, code] = text.split("\n");
     const held = (part) => new Set(words(part).filter((word) => match[word])).size;
-    const sentences = prose.split(SENTENCE), counts = sentences.map(held);
+    const sentences = prose.split(SENTENCE);
+    const counts = sentences.map((sentence) => (/^→/.test(sentence) ? 0 : held(sentence))); // "→ Chapter 1" answers nothing
     const most = Math.max(...counts);
+    if (most && held(title) >= most) return passage(`${prose}\n`, {});
     const names = most ? [] : code.split(", ").filter(held);
     if (names.length) return `${say("code")} ${names.join(", ")}`;
-    const from = sentences.slice(0, counts.indexOf(most)).join("").length;
-    const pieces = prose.slice(from).split(/(?<=[\s，；：])/u);
-    const before = pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
     const long = HAN.test(prose) ? room / 2 : room; // a Chinese character is as wide as two letters
-    const start = from + (before > long / 2 ? gap(prose, from + before - long / 3) : 0);
+    const lengths = sentences.slice(0, counts.indexOf(most)).map((sentence) => sentence.length);
+    let from = lengths.reduce((sum, length) => sum + length, 0);
+    // At the end of a text there is room for what stands before.
+    while (lengths.length && prose.length - from + lengths.at(-1) <= long) from -= lengths.pop();
+    const pieces = prose.slice(from).split(/(?<=[\s，；：])/u);
+    const before = most && pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
+    const isLate = before > long / 2 && prose.length - from > long;
+    const start = isLate ? gap(prose, Math.min(from + before - long / 3, prose.length - long)) : from;
     const end = prose.length > start + long ? gap(prose, start + long) : prose.length;
     return (start > from ? "… " : "") + prose.slice(start, end).trim() + (end < prose.length ? " …" : "");
   };
@@ -403,7 +409,7 @@ globalThis.bookFinding = (() => {
     const first = text.split("\n")[0].split(SENTENCE)[0], room = LONG - first.length;
     const holds = (part) => words(part).some((word) => match[word]);
     const rest = text.slice(first.length);
-    return holds(first) || room < LONG / 4 || !holds(rest) ? passage(`${first}\n`, {}) : `${first.trim()} … ${passage(rest, match, room)}`;
+    return holds(first) || room < LONG / 4 || !holds(rest) ? passage(`${first}\n`, {}) : `${first.trim()} … ${passage(rest, match, "", room)}`;
   };
 
   const script = (address) => new Promise((done) => {
@@ -445,7 +451,7 @@ globalThis.bookFinding = (() => {
       const fill = () => mine === turn && textsOf(part).then((all) => {
         const found = all[place.nth % PART];
         const isEntry = /#(term-|attention_lib)/.test(place.address);
-        const shown = found && (isAnswer && isEntry ? found.split("\n")[0] : (isEntry ? opened : passage)(found, match));
+        const shown = found && (isAnswer && isEntry ? found.split("\n")[0] : (isEntry ? opened : passage)(found, match, place.title));
         if (mine === turn && found) text.append(marked(shown, match));
       });
       // While a reader still types, texts of what is found on the way are not fetched.
@@ -506,6 +512,6 @@ globalThis.bookFinding = (() => {
     }
   };
 
-  return { write, partOf, opening, find, begin: (book) => inPieces(opening(book), attach) };
+  return { write, partOf, opening, find, passage, begin: (book) => inPieces(opening(book), attach) };
 })();
 if (globalThis.bookPlaces) bookFinding.begin(bookPlaces);

@@ -188,6 +188,24 @@ def test_places_stand_in_five_groups_and_each_has_a_passage_with_the_word(page):
         assert not re.search(r"\\|\n", text)
 
 
+def test_passage_is_as_long_as_its_text_allows(page):
+    """It was empty where its sentence is far down in a long section."""
+    pages = page.evaluate("bookPlaces[0]")
+    page.evaluate(sample("load-texts.js"), pages)
+    queries = [query for query, _ in QUERIES]
+    for query, text, passage in page.evaluate(sample("passages.js"), queries):
+        prose = text.partition("\n")[0]
+        cut = passage.removeprefix("… ").removesuffix(" …")
+        if cut in prose:  # else names of its code
+            assert len(cut) >= min(60, len(prose) - 1), (query, passage)
+
+
+def test_place_whose_title_asks_is_shown_from_its_beginning(page):
+    found(page, "why divide by sqrt d")
+    for at, start in enumerate(["In short: the scores", "A score is a sum of"]):
+        expect(page.locator(f"{OPTION} > p").nth(at)).to_have_text(re.compile(start))
+
+
 @pytest.mark.parametrize(
     ("tex", "read"),
     [
