@@ -386,7 +386,7 @@ globalThis.bookFinding = (() => {
     const [prose, code] = text.split("\n");
     const held = (part) => new Set(words(part).filter((word) => match[word])).size;
     const sentences = prose.split(SENTENCE);
-    const counts = sentences.map((sentence) => (/^→/.test(sentence) ? 0 : held(sentence))); // "→ Chapter 1" answers nothing
+    const counts = sentences.map((sentence) => (/^\s*→/.test(sentence) ? 0 : held(sentence))); // "→ Chapter 1" answers nothing
     const most = Math.max(...counts);
     if (most && held(title) >= most) return passage(`${prose}\n`, {});
     const names = most ? [] : code.split(", ").filter(held);
