@@ -198,7 +198,7 @@ globalThis.bookFinding = (() => {
         const part = MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1;
         const weight = WEIGHTS[group] * part * (!group && (!nth || LISTS.test(page)) ? 0.6 : 1);
         // In Chinese an entry of the glossary has its English name, too.
-        const names = [title, ...(group === 2 ? title.match(/[ -~]+|[^ -~]+/g) : [])];
+        const names = [title, ...(group === 2 ? title.match(/[ -~]+|[^ -~]+/g) : group === 1 ? title.split(/[?？]/).slice(0, -1) : [])];
         // Of a name in code the parts say less than the name.
         const all = words(title).filter((word) => !STOP.has(word));
         const codes = group === 3 && split(title).map(([[name]]) => name);
