@@ -125,9 +125,7 @@ MISTAKES = {
             generate(BEST, BEST.replace("argmax", "median") + "[1]"),
             "The shape is right",
         ),
-        (generate("for _", "token_ids.mul_(0)\n    for _"), "Your code changes its in"),
         (generate("return", "if context_len > 4: return"), "it: your code gives nothi"),
-        (generate("return token_ids", "return token_ids.tolist()"), "returns a list"),
     ],
     "causes": [
         *(
@@ -152,7 +150,6 @@ MISTAKES = {
     "top_k": [
         (kept("(k)", "(3)"), "right for the best 3 of 5. For the best 1"),
         (above_the_next, "best 5: Your code"),
-        (kept("masked_fill", "masked_fill_"), "changes its input"),
     ],
     "schedule": [
         (share(UP, "(step + 2) / (warmup + 2)"), "Step 0 is not"),

@@ -48,12 +48,6 @@ def by_einsum(w_q, w_uk, num_heads):
     return torch.einsum("mhd,chd->hmc", own, up)
 
 
-def in_place(w_q, w_uk, num_heads):
-    found = by_loop(w_q, w_uk, num_heads)
-    w_q.zero_()
-    return found
-
-
 def by_trying(weight, lost):
     u, s, vh = torch.linalg.svd(weight, full_matrices=False)
     for rank in range(1, len(s) + 1):
@@ -111,7 +105,6 @@ RIGHT = {
 MISTAKES = {
     "latent_bytes": [(ch14.NUMBER * 100, "first the numbers of one token")],
     "absorbed": [
-        (in_place, "changes its input"),
         (lambda q, up, heads: by_loop(q, up, 2), "For three"),
         (lambda q, up, heads: by_loop(q, up, max(heads, 2)), "For a single one"),
     ],
@@ -125,10 +118,6 @@ MISTAKES = {
     ],
     "latent_attention": [
         (layer("both, bias=False", "both"), "Too many parameters: q_proj.bias"),
-        (layer("num_heads * 2 * head_dim", "2 * head_dim"), "kv_up_proj.weight is (10"),
-        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
-        (layer()(10, 3, 4, 5, 2), "Give the class itself"),
-        (lambda *sizes: "text", "Your function returns a str"),
         (lambda *sizes: layer(*(() if sizes[1] > 1 else (ch14.TURN_Q, "")))(*sizes),
          "For a single one"),
         (lambda *sizes: layer(

@@ -93,7 +93,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "flash_piece": [(700, "write down the numbers"), (683.5, "write down")],
+    "flash_piece": [(700, "write down the numbers")],
     "join_softmaxes": [
         (join(ch16.SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
               "for x in (log_sum_a, log_sum_b))"), "For large ones"),
@@ -119,6 +119,5 @@ MISTAKES = {
         (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
                 "self.mixed"), "For a single one"),
         (online(ch16.RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),
-        (lambda *sizes: 3, "a class with add and result"),
     ],
 }  # fmt: skip

@@ -122,7 +122,7 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "state_length": [
-        (5, "Not at that length"), (-1, "above 0"), ("512", "one number"),
+        (5, "Not at that length"),
     ],
     "linear_chunk": [
         (lambda *given: chunk()(*given)[0], "three tensors are wanted"),
@@ -138,11 +138,6 @@ MISTAKES = {
         (chunk(ch18.TABLE, "(q @ k.T).tril() * (len(q) > 1)"), "One token at a time"),
     ],
     "delta_memory": [
-        (memory(ch18.WRITE, "self.state = beta * torch.outer(key, value)"),
-         "Only the last write"),
-        (memory("value - found", "-found"), "still empty"),
-        (memory(ch18.NEW, "(1 - beta) * torch.outer(key, value - found)"),
-         "still empty"),
         (memory("key, value - found", "value - found, key"), "RuntimeError"),
         (memory(ch18.READ, "return self.state"), "shape must be"),
         (memory(ch18.READ, "found = query @ self.state; self.state *= 0; return found"),
@@ -152,7 +147,5 @@ MISTAKES = {
         (Shared, "A new one must hold zeros"),
         (memory(ch18.WRITE, "value -= found\n        self.state = self.state + beta * "
                 "torch.outer(key, value)"), "changes its input"),
-        (memory()(3, 2), "Give the function itself"),
-        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
     ],
 }  # fmt: skip

@@ -97,7 +97,7 @@ class Counted:
 RIGHT = {
     "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
     "shared_pages": [
-        shared(), compared, hashed,
+        compared, hashed,
         lambda *given: float(compared(*given)),
         lambda *given: torch.tensor(compared(*given), dtype=torch.float32),
         lambda *given: torch.tensor(compared(*given), dtype=torch.float64),
@@ -111,7 +111,6 @@ RIGHT = {
         shared("known.add(tuple(text[:end]))", "known |= {tuple(text[:end])}"),
     ],
     "accept": [
-        accept(),
         accept(ENDS, "token == stop or [token] != guesses[number : number + 1]"),
         accept(ENDS, "number == len(guesses) or token in {stop} or "
                "guesses[number] != token"),
@@ -125,7 +124,7 @@ RIGHT = {
         accept(ADDED, "return best[: len(added)]"),
     ],
     "small_server": [
-        served(), Counted, lambda *sizes: served()(*sizes),
+        Counted, lambda *sizes: served()(*sizes),
         served(PAGES, "math.ceil(length / self.page_len)"),
         served(PAGES, "(length - 1) // self.page_len + 1"),
         served(NOW, "now = {number for number, _, _ in self.running}"),
@@ -168,7 +167,6 @@ MISTAKES = {
     ],
     "small_server": [
         (served("return now", "return now or None"), "return an empty list"),
-        (lambda *sizes: 3, "has no submit"),
         (served(STEP, STEP + "        if self.num_pages < 5: return []\n"),
          "Right for one stream. For a second one: "),
         (served(STEP, STEP + "        if self.num_pages > 5: return []\n"),

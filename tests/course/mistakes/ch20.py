@@ -38,7 +38,6 @@ RIGHT = {
         mixing(APART, f"not np.allclose({ONE}, whole[i], atol=1e-5)"),
     ],
     "divisor_finder": [
-        divisor(),
         divisor(", dtype=key.dtype", ""),
         divisor(RATIO, f"float({RATIO})"),
         divisor(RATIO, f"({RATIO})[None]"),
@@ -61,7 +60,6 @@ RIGHT = {
                 "key @ query.mT"),
     ],
     "examiner": [
-        examiner(),
         examiner(MOVE, "changed[:, position] = torch.randn_like(changed[:, position])"),
         examiner(MOVE, "changed[:, position] += torch.rand_like(changed[:, position])"),
         examiner(CHANGE, "(self.layer(changed) - before).abs().amax(2).amax(0)"),
@@ -104,7 +102,6 @@ MISTAKES = {
         (mixing(ONE, "layer(x[i])"), "raised"),
     ],
     "divisor_finder": [
-        (lambda attend, query, key: 2.0, "Right for one divisor. For another"),
         (lambda attend, query, key: attend(query, key, key), "give a number"),
         (divisor(RATIO, f"str({RATIO})"), "give a number"),
         (divisor(EYE, "torch.ones(len(key), len(key))"), "NaN or infinity"),
@@ -128,7 +125,6 @@ MISTAKES = {
         (examiner(MOVE, "changed[:, position, 0] += 1"), "leak from one feature only"),
         (examiner(MOVE, "changed[:, position, -1] += 1"), "a leak in one feature only"),
         (examiner("change > 1e-6", "change > 0"), "round differently: All is True"),
-        (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
         (examiner("scale * x for", "scale * x.add_(1) for"), "its input"),
         (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
                   "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
@@ -137,7 +133,6 @@ MISTAKES = {
         (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
         (examiner(SAYS, "pass"), "is_causal returns nothing"),
         (examiner(SAYS, "raise ValueError"), "raised ValueError"),
-        (lambda *given: 3.0, "has no depends"),
         (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
         (examiner("triu(1)", "triu()"), "is causal"),
         (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),

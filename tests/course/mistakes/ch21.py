@@ -17,7 +17,6 @@ HIDDEN = f"scores.where(mask, {LOW})"
 RIGHT = {
     "faulty_lines": [3452, *as_numbers(3452), 3400 + 52, 3452.0],
     "fixed_weights": [
-        weights(),
         weights(LOW, "-torch.finfo(scores.dtype).max"),
         weights(HIDDEN, f"scores.masked_fill(~mask, {LOW})"),
         weights(HIDDEN, f"torch.where(mask, scores, {LOW})"),
@@ -31,7 +30,6 @@ RIGHT = {
         weights(WEIGHTS, "(hidden - hidden.logsumexp(-1, True)).exp() * mask"),
     ],
     "small_bug": [
-        small(),
         lambda *parts: small()(*parts),
         small(LINE, "1 + self.program.split('\\n').index(self.wrong)"),
         small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
@@ -49,20 +47,12 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "faulty_lines": [(1234, "More than one is wrong")],
-    "fixed_weights": [
-        (weights(LOW, "-1e30"), "A number such as"),
-        (weights(WEIGHTS, "scores.masked_fill(~mask, -1e9).softmax(dim=-1)"),
-         "With an empty row: A row with nothing to see shares"),
-    ],
     "small_bug": [
         (small(LINE, "7"), "line gives 7"),
         (small(LINE, "1 // 0"), "ZeroDivisionError"),
-        (small(FIXED, "self.right.join(self.program.split(self.wrong))"), "too."),
         (small(LINE, "2"), "For a fault in its last line"),
         (small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
                "if line in self.wrong)"), "Where another line holds a part"),
-        (small(FIXED, "self.program.replace(self.wrong, self.right)"),
-         "begins like the faulty one: A line that holds"),
         (small("return names", "return fixed or names"),
          "run of the fixed program gives True"),
         (small("def fixed", "fixed = 3\n\n    def other"), "has no fixed"),

@@ -37,7 +37,6 @@ RIGHT = {
         torch.tensor([0.9, 0.7, 0.727, 1.25, 2.083]).median(),
     ],
     "attend_joined": [
-        joined(),
         joined(MASK, "mask.unsqueeze(1)"),
         joined(MASK, "mask.unflatten(0, (-1, 1))"),
         joined("(-1, num_heads)", "(len(mask), num_heads)"),
@@ -53,7 +52,6 @@ RIGHT = {
     "flops": [230_400, *as_numbers(230_400), 5 * 10 * 64**2 + 4 * 100 * 64,
               2 * (2 * 10 * 64 * (64 + 16) + 2 * 4 * 100 * 16)],
     "ratios_in_turns": [
-        turns(),
         turns(EACH, "[own[i] / first[i] for i in range(rounds)]"),
         turns(EACH, "list(np.array(own) / np.array(first))"),
         turns(EACH, "np.array(own) / np.array(first)"),

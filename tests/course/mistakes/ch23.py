@@ -25,7 +25,6 @@ TEST = "not (same and (found - wanted).abs().max().item() <= allowed)"
 RIGHT = {
     "wrong_lengths": [7, *as_numbers(7), 3 + 4, 7.004],
     "graph": [
-        graph(),
         graph(GET, "known[id(arg)] if id(arg) in known else arg"),
         graph(LIST, "if type(arg) in (list, tuple):"),
         graph(KNOWN, "known = {}\n        known[id(self.first)] = x"),
@@ -39,7 +38,6 @@ RIGHT = {
         lambda function, x: graph()(function, x),
     ],
     "static_mask": [
-        static_mask(),
         static_mask(SEEN, "(new[:, None] >= slots)"),
         static_mask(SEEN, "~(slots > new[:, None])"),
         static_mask(PADDED, "~(slots < first)"),
@@ -54,7 +52,6 @@ RIGHT = {
                   "torch.where(slots >= first, slots <= new[:, None], False)"),
     ],
     "size_finder": [
-        sizes(),
         sizes(BOUND, "max(2e-6, 2e-6 * wanted.abs().max().item())"),
         sizes(BOUND, "2e-6 * wanted.abs().max().clamp(min=1).item()"),
         sizes(TEST, "not same or not (found - wanted).abs().max() <= allowed"),
@@ -73,19 +70,16 @@ MISTAKES = {
         (graph("self.first = x", "self.first, self.again = x, function",
                BEGIN, "        return self.again(x)\n" + BEGIN),
          "must not call the function again"),
-        (graph("= recorder.calls", "= recorder.calls[:1]"), "of the first operation"),
         (graph(BEGIN, "        if x.shape != self.first.shape:\n"
                "            return self.calls[-1][3]\n" + BEGIN),
          "At another one: The result of the example comes back"),
         (graph("self.first = x", "self.first, self.runs = x, 0", BEGIN,
                "        self.runs += 1\n" + BEGIN, "return new",
                "return new * self.runs"), "look at"),
-        (lambda function, x: 3, "has no run"),
     ],
     "static_mask": [
         (static_mask(SEEN, "torch.stack([torch.arange(max_len) < len(slots[: n + 1]) "
                    "for n in new])"), "Python reads the value of cache_position"),
-        (static_mask(") & (", ") | ("), "future is not hidden"),
         (static_mask(NEW, "cache_position.clamp(min=1) + torch.arange(count)"),
          "For a prompt: Each token sees one slot of the future"),
         (static_mask(SEEN, "(slots <= new[:, None] + (count == 1) * max_len)"),

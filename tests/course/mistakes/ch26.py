@@ -129,7 +129,6 @@ def by_topk(logits, share):
 
 RIGHT = {
     "q4_0": [
-        blocks(),
         by_signed_bytes,
         by_rows,
         by_torch,
@@ -141,7 +140,6 @@ RIGHT = {
         blocks(HSTACK, "np.concatenate(", "raw[:, 2:] >> 4]", "raw[:, 2:] >> 4], 1"),
     ],
     "crop": [
-        crop(),
         by_clones,
         by_narrow,
         by_index,
@@ -156,7 +154,6 @@ RIGHT = {
         crop(VALUE, "value[:, 0:length].contiguous()"),
     ],
     "min_p": [
-        min_p(),
         by_minus_infinity,
         by_where,
         by_clone,
@@ -187,7 +184,6 @@ MISTAKES = {
         (crop(KEY, "key"), "The shape must be (72,)"),
         (crop(KEY, "key[:, : length + 1]"), "The shape must be (72,)"),
         (crop(KEY, "key[..., :length]"), "The shape must be (72,)"),
-        (lambda layers, length: layers, "The first axis is the head"),
         (crop(KEY, "key[:, :length].flatten()"), "Keys and values keep three axes"),
         (crop(KEY, "key[None, :, :length]"), "Keys and values keep three axes"),
         (lambda layers, length: {0: layers[0]}, "The shape must be (72,)"),
