@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from attention_lib import (
     SelfAttention,
@@ -69,7 +68,6 @@ MISTAKES = {
     "self_attention": [
         (module("False", "True"), "Too many parameters: q_proj.bias. Three weights"),
         (module("q_proj", "query"), "has no parameter q_proj.weight"),
-        (lambda d, h, p: nn.Identity(), "has no parameter q_proj.weight"),
         (lambda d, h, p: 3, "returns a int: a layer is wanted"),
         (module()(6, 5, 0.0), "Give the class itself"),
         (module("self.v_proj(x)", "self.v_proj(x).detach()"), "no gradient reaches v"),

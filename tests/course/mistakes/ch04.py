@@ -70,7 +70,6 @@ MISTAKES = {
         ),
         (module("query.shape[-1]", "2"), "For two of width 4: The shape is right"),
         (module("dim=-1", "dim=-2"), "the content is not"),
-        (module("dim=-1", "dim=1"), "the content is not"),
         (module("(self.num_heads, -1)", "(3, -1)"), "4: Your code raised Runtime"),
         (
             module("return self", "with torch.no_grad(): return self"),

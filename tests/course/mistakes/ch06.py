@@ -8,14 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.course.exercises.ch06 import (
-    ROWS,
-    VARIANCE,
-    check_layer_norm,
-    check_pre_norm,
-    check_tiny_block,
-    check_write_sizes,
-)
+from attention_lib.course.exercises import ch06
 from attention_lib.masks import causal_mask
 from tests.answers import as_numbers, solution
 
@@ -25,9 +18,11 @@ BLOCK = ATTENTION + MLP + NORMS
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-norm, block = check_layer_norm.made, check_pre_norm.made
-sizes = check_write_sizes.made
-tiny = solution(check_tiny_block.solution, TinyBlock=TinyBlock, causal_mask=causal_mask)
+norm, block = ch06.check_layer_norm.made, ch06.check_pre_norm.made
+sizes = ch06.check_write_sizes.made
+tiny = solution(
+    ch06.check_tiny_block.solution, TinyBlock=TinyBlock, causal_mask=causal_mask
+)
 FIRST, THEN = "x = x + attend(norm_1(x))", "x + think(norm_2(x))"
 ATTEND = "self.dropout(self.attention(h, mask, causal=causal))"
 OWN_THEN = "x + think(self.feed_forward_norm(x))"
@@ -136,8 +131,8 @@ RIGHT = {
         lambda x, w, b: torch.vmap(norm(), (0, None, None))(x[None], w, b)[0],
         lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
         lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
-        norm(VARIANCE, "(x * x).mean(dim=-1, keepdim=True) - mean**2"),
-        norm(VARIANCE, "(x - mean).square().mean(dim=-1, keepdim=True)"),
+        norm(ch06.VARIANCE, "(x * x).mean(dim=-1, keepdim=True) - mean**2"),
+        norm(ch06.VARIANCE, "(x - mean).square().mean(dim=-1, keepdim=True)"),
         norm("(variance + 1e-5).sqrt()", "(variance + 1e-5) ** 0.5"),
         norm("return", "return bias + weight *", " * weight + bias", ""),
         lambda x, w, b: norm()(x.double(), w.double(), b.double()).to(x.dtype),
@@ -182,10 +177,12 @@ RIGHT = {
             *("rows = []", "rows = torch.zeros(len(blocks), 2)"),
             *("for block in blocks", "for row, block in zip(rows, blocks)"),
             *("rows.append(", "row[:] = torch.tensor("),
-            *(ROWS, "rows"),
+            *(ch06.ROWS, "rows"),
         ),
-        sizes(".item()", "", ROWS, "torch.stack([torch.stack(row) for row in rows])"),
-        sizes(ROWS, f"{ROWS}.float()"),
+        sizes(
+            ".item()", "", ch06.ROWS, "torch.stack([torch.stack(row) for row in rows])"
+        ),
+        sizes(ch06.ROWS, f"{ch06.ROWS}.float()"),
         lambda *given: sizes_by_difference(*given).T.contiguous().T,
         sizes("h.norm(dim=-1)", "h.square().sum(dim=2).sqrt()"),
         sizes("h.norm(dim=-1)", "h.flatten(0, 1).norm(dim=1)"),

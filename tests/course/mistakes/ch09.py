@@ -175,8 +175,6 @@ MISTAKES = {
         (cache(ch09.VALUES, ", self.values"), "The values: Empty slots are"),
         (Joined, "copies what is kept"),
         (Shifted, "moves what is kept"),
-        (cache(ch09.STORE_KEYS, f"self.keys = self.keys.clone()\n        "
-               f"{ch09.STORE_KEYS}"), "copies what is kept"),
         (cache("num_heads, window, head_dim)\n", "num_heads, 4, head_dim)\n"),
          "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"),
         (cache(ch09.SLOT, "min(self.length, 8) % self.keys.shape[2]"), "four. For 11:"),

@@ -138,7 +138,6 @@ MISTAKES = {
     "sink_weights": [
         (shifted("whole.amax()"), "Where one row is near 1,000 and another near -1"),
         (shifted("whole.mean(-1, keepdim=True)"), "one of them is near 1,000"),
-        (shifted("column"), "Where one row is near 1,000 and another near -1"),
     ],
     "family_rule": [
         (lambda head: "llama", "gets exactly no weight"),

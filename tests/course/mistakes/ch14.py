@@ -28,16 +28,6 @@ class OfLibrary(MultiHeadLatentAttention):
         return super().forward(x, causal=True, angles=angles)
 
 
-def eigen(weight, width):
-    found = torch.linalg.eigh(weight.T @ weight)[1][:, -width:]
-    return weight @ found @ found.T
-
-
-def one_by_one(weight, width):
-    u, s, vh = torch.linalg.svd(weight)
-    return sum(s[i] * torch.outer(u[:, i], vh[i]) for i in range(width))
-
-
 def by_loop(w_q, w_uk, num_heads):
     pairs = zip(w_q.chunk(num_heads, 1), w_uk.chunk(num_heads, 1), strict=True)
     return torch.stack([own @ up.T for own, up in pairs])

@@ -79,8 +79,6 @@ MISTAKES = {
     "sink_mask": [
         (mask(ch17.NEAR, "(query - key).abs() < window",
               ch17.SEEN, "near | (key < num_sinks)"), "the content is not"),
-        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN}).T"),
-         "the content is not"),
         (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN})[-1]"), "The shape must be"),
         (mask("key < num_sinks", "key < max(num_sinks, 1)"), "Without any"),
         (mask("< window", "< max(window, 2)"), "for one new token"),

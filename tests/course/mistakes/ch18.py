@@ -127,7 +127,6 @@ MISTAKES = {
     "linear_chunk": [
         (lambda *given: chunk()(*given)[0], "three tensors are wanted"),
         (lambda *given: chunk()(*given)[:2], "return three tensors"),
-        (lambda *given: (*chunk()(*given)[:2], 3), "return three tensors"),
         (in_place, "changes the state"),
         (chunk(STATE, "S + v.T @ k"), "RuntimeError"),
         (chunk(STATE, "(S + k.T @ v).T"), "the state after the chunk, has the shape"),

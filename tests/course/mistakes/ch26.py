@@ -171,7 +171,6 @@ MISTAKES = {
         (blocks("raw[:, :2]", "raw[:, 2:4]"), "look at [0, "),
         (blocks("& 15", "& 7"), "look at [0, "),
         (blocks("scale * (", "(", " - 8)", " - 8) * 1.0"), "look at [0, "),
-        (blocks("raw[:, 2:] >> 4]", "raw[:, 2:] >> 3]"), "look at [0, "),
         (blocks("return scale", "return -scale"), "look at [0, "),
         (
             blocks("return scale * (codes.astype(np.float32) - 8)", "return codes"),
@@ -183,7 +182,6 @@ MISTAKES = {
         (keep_all_at_0, "It fails where no token is kept: "),
         (crop(KEY, "key"), "The shape must be (72,)"),
         (crop(KEY, "key[:, : length + 1]"), "The shape must be (72,)"),
-        (crop(KEY, "key[..., :length]"), "The shape must be (72,)"),
         (crop(KEY, "key[:, :length].flatten()"), "Keys and values keep three axes"),
         (crop(KEY, "key[None, :, :length]"), "Keys and values keep three axes"),
         (lambda layers, length: {0: layers[0]}, "The shape must be (72,)"),
@@ -193,7 +191,6 @@ MISTAKES = {
         (min_p("logits.softmax(-1)", "logits.sigmoid()"), "look at ["),
         (lambda logits, share: logits.softmax(-1), "look at ["),
         (min_p("probabilities.max()", "probabilities.mean()"), "look at ["),
-        (min_p("probabilities.max()", "probabilities.min()"), "look at ["),
         (min_p(SUM, "kept / kept.max()"), "look at ["),
         (lambda logits, share: (logits.softmax(-1) >= share).float(), "look at ["),
     ],
