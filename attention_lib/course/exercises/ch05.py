@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    Slip,
-    slip,
-)
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, Slip, slip
 from attention_lib.course.exercises.shared import FinderExercise, Suspects
 from attention_lib.masks import causal_mask
 from attention_lib.positions import sinusoidal_positions

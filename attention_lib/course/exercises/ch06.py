@@ -8,12 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    Slip,
-    slip,
-)
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, Slip, slip
 from attention_lib.course.exercises.verdict import Stop, Verdict, make_layer
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded

@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 
 from attention_lib.course.exercises.exercise import Exercise, make_object, slip
-from attention_lib.course.exercises.shared import (
-    FinderExercise,
-    Suspects,
-    as_number,
-)
+from attention_lib.course.exercises.shared import FinderExercise, Suspects, as_number
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, run
 from attention_lib.reproducibility import seeded
 

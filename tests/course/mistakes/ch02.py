@@ -4,11 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from attention_lib import (
-    SelfAttention,
-    attention_weights,
-    scaled_dot_product_attention,
-)
+from attention_lib import SelfAttention, attention_weights, scaled_dot_product_attention
 from attention_lib.course.exercises import ch02
 
 # What readers write: each solution with pieces of its text replaced.

@@ -7,10 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attention_lib.course.exercises.ch04 import (
-    check_multi_head,
-    check_multi_head_layer,
-)
+from attention_lib.course.exercises.ch04 import check_multi_head, check_multi_head_layer
 from attention_lib.masks import sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from tests.answers import as_numbers, solution
