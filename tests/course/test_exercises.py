@@ -186,12 +186,12 @@ def test_finder_names_where_nothing_comes_back(case):
     assert verdict.message.startswith("Nothing comes back for ")
 
 
-@pytest.mark.parametrize("module", [*FILES, "verdict"])
+@pytest.mark.parametrize("module", [*FILES, "shared", "verdict"])
 def test_every_message_is_tested(spoken, module):
     # What all checks share is said in the first chapters.
     changed = judge(lambda x: x.add_(1).neg(), (torch.zeros(1),), torch.ones(1))
     verdicts = [check("softmax", 3), NOT_YET, judge(str, (1,), "2"), changed]
-    for file in FIRST if module == "verdict" else [module]:
+    for file in [module] if module in FILES else FIRST:
         verdicts += [of_mistake(*case) for case in cases("MISTAKES", file=file)]
         verdicts += [of_right(*case) for case in cases("RIGHT", file=file)]
         verdicts += [of_silent(*case) for case in SILENT if case[0] == file]

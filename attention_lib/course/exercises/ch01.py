@@ -1,18 +1,16 @@
 """Exercises of chapter 1: softmax, temperature, attention without parameters."""
 
 import math
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from attention_lib.course.exercises.exercise import Exercise, slip
 from attention_lib.course.exercises.verdict import (
+    Stop,
     Verdict,
-    judge,
     judge_number,
     positive_number,
-    run,
 )
 from attention_lib.toy import softmax
 
@@ -174,35 +172,21 @@ def my_attention(query, key, value):
 )  # fmt: skip
 
 
-class BothExercise(Exercise):
-    """An exercise whose solution returns the context and the weights."""
-
-    def _judge(self, answer: Any, numbers: tuple[Any, ...]) -> Verdict | None:
-        given = self.inputs(*numbers)
-        came = run(answer, *deepcopy(given))
-        if isinstance(came, Verdict):
-            return came
-        if not isinstance(came, tuple | list) or len(came) != 2:
-            kind = type(came).__name__
-            wanted = "two things are asked for, the context and the weights."
-            return Verdict(False, f"Your function returns a {kind}: {wanted}")
-        return self._judge_part(0, "", answer, given) or self._judge_part(
-            1, "The context is right. The weights:", answer, given
-        )
-
-    def _judge_part(
-        self, part: int, so_far: str, answer: Any, given: tuple[Any, ...]
-    ) -> Verdict | None:
-        mistakes = self._results(lambda slipped: slipped(*given)[part])
-        right = self.made()(*given)[part]
-        return judge(
-            lambda *given: answer(*given)[part], given, right, mistakes, so_far=so_far
-        )
+def _part(answer: Any, which: int, *given: np.ndarray) -> Any:
+    """Return the context or the weights, of the two that an answer returns."""
+    came = answer(*given)
+    if came is None or came is ...:
+        return None
+    if not isinstance(came, tuple | list) or len(came) != 2:
+        kind = type(came).__name__
+        wanted = "two things are asked for, the context and the weights."
+        raise Stop(f"Your function returns a {kind}: {wanted}")
+    return came[which]
 
 
 WEIGHTS = "e / e.sum(axis=-1, keepdims=True)"
 OVER = "The softmax runs over the queries or over the batch: which axis holds the keys?"
-check_batched_attention = BothExercise(
+check_batched_attention = Exercise(
     solution="""
 def my_batched_attention(query, key, value):
     scores = query @ key.swapaxes(-2, -1) / math.sqrt(query.shape[-1])
@@ -211,11 +195,16 @@ def my_batched_attention(query, key, value):
     return weights @ value, weights
 """,
     cases=[
-        ((3, 6), ""),
-        ((2, 3, 6), "This is right for one text. For a batch of two:"),
-        ((2, 4, 3, 6), "This is right for a batch. For two axes in front:"),
+        ((which, *shape), f"{so_far} {also}".strip())
+        for shape, so_far in [
+            ((3, 6), ""),
+            ((2, 3, 6), "This is right for one text. For a batch of two:"),
+            ((2, 4, 3, 6), "This is right for a batch. For two axes in front:"),
+        ]
+        for which, also in enumerate(["", "The context is right. The weights:"])
     ],
-    inputs=_drawn,
+    inputs=lambda which, *query: (which, *_drawn(*query)),
+    use=_part,
     slips=[
         slip("The weights come first, but the context should.",
              "weights @ value, weights", "weights, weights @ value"),

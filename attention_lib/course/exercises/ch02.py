@@ -1,21 +1,11 @@
 """Exercises of chapter 2: a projection, what a head looks for, and a trainable head."""
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    LayerExercise,
-    slip,
-)
-from attention_lib.course.exercises.verdict import (
-    Verdict,
-    make_layer,
-    one_number,
-    run,
-)
+from attention_lib.course.exercises.exercise import Exercise, LayerExercise, slip
+from attention_lib.course.exercises.shared import as_number
+from attention_lib.course.exercises.verdict import Verdict, make_layer, run
 from attention_lib.reproducibility import seeded
 
 PRODUCT = 'torch.einsum("...i,oi->...o", x, w)'
@@ -72,11 +62,6 @@ def _trained(step: int, wrong: int | None) -> tuple[Tensor, Tensor]:
     return query, 20 * key
 
 
-def _said(answer: Any, *given: Any) -> Any:
-    came = answer(*given)
-    return came if came is None or came is ... else torch.tensor(one_number(came))
-
-
 MATCH, LETTER = "q_weight.T @ k_weight", "match[:LETTERS, :LETTERS]"
 STEPS, MODE = "(best - torch.arange(LETTERS)) % LETTERS", "steps.mode().values"
 BACK = (
@@ -99,7 +84,7 @@ def my_step(q_weight, k_weight):
         ((5, 7), "Right where a head is wrong for *a*. Where it is wrong for *h*:"),
     ],
     inputs=_trained,
-    use=_said,
+    use=as_number,
     names={"LETTERS": LETTERS},
     slips=[
         slip(BACK, MATCH, "k_weight.T @ q_weight"),
@@ -176,27 +161,19 @@ def my_head(x, w_q, w_k, w_v):
 )  # fmt: skip
 
 
-class HeadExercise(LayerExercise):
-    """A head that the reader writes; what it drops while training is judged, too."""
-
-    def __call__(self, answer: object) -> Verdict:
-        verdict = super().__call__(answer)
-        if not verdict.passed:
-            return verdict
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(0)
-            return _judge_dropout(make_layer(answer, 6, 5, 0.25)) or verdict
-
-
-def _judge_dropout(head: nn.Module | Verdict) -> Verdict | None:
+@torch.no_grad()
+def _judge_dropout(answer: object) -> Verdict | None:
     """Judge what a layer drops: equal weights, all values 1, so sums of weights."""
+    head = make_layer(answer, 6, 5, 0.25)
     if isinstance(head, Verdict):
         return head
     x = torch.randn(8, 40, 6, generator=seeded(1))
     x[..., 0] = 1
     head.get_parameter("q_proj.weight").zero_()
     head.get_parameter("v_proj.weight").copy_(torch.eye(6)[:1].expand(5, 6))
-    kept, sums = run(head.eval().forward, x), run(head.train().forward, x)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        kept, sums = run(head.eval().forward, x), run(head.train().forward, x)
     for came in (kept, sums):
         if isinstance(came, Verdict):
             return came
@@ -228,7 +205,7 @@ def _wrong_sums(sums: Tensor) -> str:
     return ""
 
 
-check_self_attention = HeadExercise(
+check_self_attention = LayerExercise(
     solution="""
 class MyHead(nn.Module):
     def __init__(self, d_model, head_dim, dropout=0.0):
@@ -247,6 +224,7 @@ class MyHead(nn.Module):
     surplus="Three weights without a bias are all.",
     cases=[((6, 5, 0.0), "")],
     inputs=lambda *sizes: (torch.randn(2, 3, 6, generator=seeded(0)),),
+    lastly=_judge_dropout,
     slips=OF_HEAD,
     praise="Your head equals the library's, and it drops weights only.",
 )

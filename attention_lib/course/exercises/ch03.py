@@ -1,88 +1,16 @@
 """Exercises of chapter 3: causal and padding masks, and their translation."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Verdict,
-    run,
-)
+from attention_lib.course.exercises.shared import FinderExercise, Suspects
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-
-# What is tested, in words; the function; what is true of it.
-Suspects = Sequence[tuple[str, Callable[[Tensor], Tensor], bool]]
-
-
-def check_leak_finder(answer: object) -> Verdict:
-    """Check ``sees_future(f, x)`` on functions that leak and functions that do not."""
-    x = torch.randn(1, 4, 3, generator=seeded(0))
-    return judge_finder(
-        answer,
-        x,
-        _SUSPECTS,
-        _PATTERNS,
-        claims=("does not leak", "leaks"),
-        changed="Your code changes x itself: change a copy of it.",
-    )
-
-
-def judge_finder(
-    answer: object,
-    x: Tensor,
-    suspects: Suspects,
-    patterns: Mapping[str, str],
-    *,
-    claims: tuple[str, str],
-    changed: str,
-) -> Verdict:
-    """Check a finder, ``found(f, x)``: True or False of every suspect.
-
-    Args:
-        answer: the reader's finder.
-        x: what it is given beside each function.
-        suspects: what is tested, in words; the function; what is true of it.
-        patterns: what the usual mistakes say of all of them (1: True), and what to
-            say then.
-        claims: what False and True say of a function.
-        changed: what to say where the finder changes ``x``.
-    """
-    said: list[bool] = []
-    for name, function, _ in suspects:
-        given = x.clone()
-        came = run(answer, function, given)
-        if came is NOT_YET and said:
-            message = f"Nothing comes back for {name}: is a return missing?"
-            return Verdict(False, message)
-        if isinstance(came, Verdict):
-            return came
-        if not torch.equal(given, x):
-            return Verdict(False, changed)
-        if not _is_boolean(came):
-            kind = type(came).__name__
-            return Verdict(False, f"Give one True or False; for {name} came a {kind}.")
-        said.append(bool(came))
-    pattern = "".join("01"[found] for found in said)
-    if pattern in patterns:
-        return Verdict(False, patterns[pattern])
-    for (name, _, truth), found in zip(suspects, said, strict=True):
-        if found != truth:
-            return Verdict(False, f"Your answer is wrong: {name} {claims[truth]}.")
-    return Verdict(True, f"All {len(said)} functions are judged rightly.")
-
-
-def _is_boolean(came: Any) -> bool:
-    if isinstance(came, Tensor):
-        return came.dtype == torch.bool and came.numel() == 1
-    return isinstance(came, bool | np.bool_)
 
 
 def _attend_to_all(x: Tensor) -> Tensor:
@@ -157,6 +85,13 @@ _PATTERNS = {
     "all features alike.",
     "10100111001": "Two leaks are missed: a gradient alone does not show them.",
 }
+check_leak_finder = FinderExercise(
+    inputs=lambda: torch.randn(1, 4, 3, generator=seeded(0)),
+    suspects=_SUSPECTS,
+    patterns=_PATTERNS,
+    claims=("does not leak", "leaks"),
+    changed="Your code changes x itself: change a copy of it.",
+)
 
 OFFSET = "key_len - query_len"
 check_causal_mask = Exercise(

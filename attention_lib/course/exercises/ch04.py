@@ -2,6 +2,7 @@
 
 from contextlib import redirect_stdout
 from io import StringIO
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from attention_lib.course.exercises.exercise import (
     Slip,
     slip,
 )
-from attention_lib.course.exercises.verdict import Verdict, run
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -135,16 +136,11 @@ class MyMultiHeadAttention(nn.Module):
 )  # fmt: skip
 
 
-class QuietExercise(Exercise):
-    """An exercise whose answer must not print."""
-
-    def __call__(self, answer: object) -> Verdict:
-        verdict = super().__call__(answer)
-        with redirect_stdout(StringIO()) as printed:
-            run(answer, *self.inputs(*self.cases[0][0]))
-        if verdict.passed and printed.getvalue():
-            return Verdict(False, "The numbers are right, but your function prints.")
-        return verdict
+def _prints(answer: Any) -> Verdict | None:
+    with redirect_stdout(StringIO()) as printed:
+        answer(*check_multi_head.inputs(6))
+    words = "The numbers are right, but your function prints."
+    return Verdict(False, words) if printed.getvalue() else None
 
 
 HEADS = (
@@ -153,7 +149,7 @@ HEADS = (
 )
 BACK = "transpose(1, 2).flatten(start_dim=2)", "reshape(batch, length, -1)"
 BY_INPUT = "head_dim**0.5", "x.shape[-1] ** 0.5"
-check_multi_head = QuietExercise(
+check_multi_head = Exercise(
     solution="""
 def my_multi_head(x, w_q, w_k, w_v, w_o, num_heads):
     batch, length, _ = x.shape
@@ -176,6 +172,7 @@ def my_multi_head(x, w_q, w_k, w_v, w_o, num_heads):
         torch.randn(inner, 6, generator=seeded(2)),
         3,
     ),
+    lastly=_prints,
     slips=[
         *_mixed(HEADS, BACK, BY_INPUT),
         slip("The scale takes the width of all heads together: how many products does "

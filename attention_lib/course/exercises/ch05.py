@@ -6,14 +6,8 @@ import torch
 from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.course.exercises.ch03 import Suspects, judge_finder
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    Slip,
-    slip,
-)
-from attention_lib.course.exercises.verdict import Verdict
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, Slip, slip
+from attention_lib.course.exercises.shared import FinderExercise, Suspects
 from attention_lib.masks import causal_mask
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
@@ -121,20 +115,6 @@ def my_table(length, d_model):
 )  # fmt: skip
 
 
-def check_order_finder(answer: object) -> Verdict:
-    """Check ``sees_order(f, x)`` on functions that see order and that do not."""
-    # float64, so that what rounding alone changes lies far below any tolerance.
-    x = torch.randn(1, 4, 3, generator=seeded(0), dtype=torch.float64)
-    return judge_finder(
-        answer,
-        x,
-        _SUSPECTS,
-        _PATTERNS,
-        claims=("does not see order", "sees order"),
-        changed="Your code changes x itself: reorder a copy of it.",
-    )
-
-
 def _attend(x: Tensor) -> Tensor:
     return scaled_dot_product_attention(x, x, x)
 
@@ -205,3 +185,11 @@ _PATTERNS = {
     "0110010011101101": "Changing the two ends alone misses what treats them alike.",
     "0110011110111110": "Swaps that share no row miss what treats two rows alike.",
 }
+check_order_finder = FinderExercise(
+    # float64, so that what rounding alone changes lies far below any tolerance.
+    inputs=lambda: torch.randn(1, 4, 3, generator=seeded(0), dtype=torch.float64),
+    suspects=_SUSPECTS,
+    patterns=_PATTERNS,
+    claims=("does not see order", "sees order"),
+    changed="Your code changes x itself: reorder a copy of it.",
+)

@@ -8,17 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    Slip,
-    slip,
-)
-from attention_lib.course.exercises.verdict import (
-    Verdict,
-    judge,
-    make_layer,
-)
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, Slip, slip
+from attention_lib.course.exercises.verdict import Stop, Verdict, make_layer
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
@@ -190,32 +181,17 @@ SEEN = torch.ones(4, 4, dtype=torch.bool)
 SEEN[3, 1] = SEEN[1, 0] = False
 
 
-class BlockExercise(Exercise):
-    """A block that the reader writes: cases of a norm, a mask, and causal or not."""
-
-    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        norm, mask, causal = numbers
-        x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
-        made = _block(answer, norm)
-        if isinstance(made, Verdict):
-            return made
-
-        def result(kind: object) -> Tensor:
-            return _block(kind, norm)(x, mask, causal=causal)
-
-        forward = partial(made.forward, mask=mask, causal=causal)
-        wrong = judge(forward, (x,), result(self.made()), self._results(result))
-        if words := "" if wrong else _dropped(made, _block(self.made(), norm), x):
-            return Verdict(False, words)
-        return wrong
-
-
 def _block(kind: object, norm: str) -> Any:
     block = make_layer(kind, 6, 2)
-    if isinstance(block, nn.Module):
-        _unsettle(block)
-        vars(block)["norm"] = norm
+    if isinstance(block, Verdict):
+        raise Stop(block)
+    _unsettle(block)
+    vars(block)["norm"] = norm
     return block
+
+
+def _output(kind: object, x: Tensor, norm: str, mask: Any, causal: bool) -> Any:
+    return _block(kind, norm).forward(x, mask, causal=causal)
 
 
 def _unsettle(module: nn.Module) -> None:
@@ -225,8 +201,9 @@ def _unsettle(module: nn.Module) -> None:
         parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
 
 
-def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
+def _dropped(kind: object, x: Tensor, norm: str, *_: Any) -> str:
     """Say what is wrong with a block's dropout; nothing where it is right."""
+    made, block = _block(kind, norm), _block(TinyBlock, norm)
     read: list[Tensor] = []
     for name, layer in made.named_children():  # a class of one's own has other names
         if name in ("attention", "feed_forward"):
@@ -256,7 +233,7 @@ def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
     )
 
 
-check_tiny_block = BlockExercise(
+check_tiny_block = Exercise(
     solution="""
 class MyBlock(TinyBlock):
     def forward(self, x, mask=None, *, causal=False):
@@ -278,6 +255,11 @@ class MyBlock(TinyBlock):
         for causal in (False, True)
         for mask in (None, SEEN)
     ],
+    inputs=lambda *options: (
+        torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64), *options
+    ),
+    use=_output,
+    fault=_dropped,
     slips=[
         slip("That is post-norm: what is `self.norm`?", 'self.norm == "post"', "True"),
         slip("That is pre-norm: what is `self.norm`?", 'self.norm == "post"', "False"),

@@ -136,28 +136,6 @@ def my_top_k(logits, k):
 )  # fmt: skip
 
 
-class ScheduleExercise(Exercise):
-    """An exercise whose solution gives a number for each step."""
-
-    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        came = _shares(answer, *numbers)
-        if isinstance(came, Verdict):
-            return came
-        for also in ((), *self.also):
-            if np.allclose(came, _shares(self.made(*also), *numbers), atol=1e-4):
-                return None
-        right = _shares(self.made(), *numbers)
-        results = self._results(lambda slipped: _shares(slipped, *numbers))
-        fits = (
-            words
-            for found, words in results
-            if not isinstance(found, Verdict) and np.allclose(came, found, atol=1e-4)
-        )
-        first = int(np.argmax(~np.isclose(came, right, atol=1e-4)))
-        otherwise = f"Step {first} is not right: you give {came[first]:.3f}."
-        return Verdict(False, next(fits, otherwise))
-
-
 def _shares(answer: Any, warmup: int, steps: int) -> Any:
     """Return the reader's share at each step, or a verdict if one is not a number."""
     shares = []
@@ -178,10 +156,15 @@ def _shares(answer: Any, warmup: int, steps: int) -> Any:
     return np.array(shares)
 
 
+def _first_wrong(came: Any, right: Any, *numbers: int) -> str:
+    first = int(np.argmax(~np.isclose(came, right, rtol=1e-4, atol=1e-5)))
+    return f"Step {first} is not right: you give {came[first]:.3f}."
+
+
 UP = "(step + 1) / warmup"
 DOWN = "0.5 + 0.5 * math.cos(math.pi * done)"
 DONE = "(step - warmup) / (steps - warmup)"
-check_schedule = ScheduleExercise(
+check_schedule = Exercise(
     solution="""
 def my_schedule(step, warmup, steps):
     if step < warmup:
@@ -191,6 +174,8 @@ def my_schedule(step, warmup, steps):
 """,
     also=[(UP, "(step + 1) / (warmup + 1)")],
     cases=[((4, 12), ""), ((0, 5), "This is right so far. For warmup = 0:")],
+    use=_shares,
+    otherwise=_first_wrong,
     slips=[
         slip("The first step has the share 0: it is made, but changes nothing.",
              UP, "step / warmup"),

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
     make_object,
     slip,
 )
+from attention_lib.course.exercises.shared import FinderExercise, Suspects
 from attention_lib.course.exercises.verdict import Verdict, after, run
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
@@ -179,19 +179,6 @@ def move(keys, old, new):
 )  # fmt: skip
 
 
-def check_offset_finder(answer: object) -> Verdict:
-    """Check ``offset_only(scores, x)`` on tables of scores of equal words."""
-    word = torch.randn(1, 8, generator=seeded(1), dtype=torch.float64)
-    return judge_finder(
-        answer,
-        word.repeat(6, 1),
-        _SUSPECTS,
-        _PATTERNS,
-        claims=("depends on more than the offset", "depends on the offset only"),
-        changed="Your code changes x itself: leave it as it is.",
-    )
-
-
 Scores = Callable[[Tensor], Tensor]
 
 
@@ -281,3 +268,17 @@ _PATTERNS = {
     "often.",
     "101100000000": "The table need not be symmetric: an offset has a sign.",
 }
+
+
+def _equal_words() -> Tensor:
+    word = torch.randn(1, 8, generator=seeded(1), dtype=torch.float64)
+    return word.repeat(6, 1)
+
+
+check_offset_finder = FinderExercise(
+    inputs=_equal_words,
+    suspects=_SUSPECTS,
+    patterns=_PATTERNS,
+    claims=("depends on more than the offset", "depends on the offset only"),
+    changed="Your code changes x itself: leave it as it is.",
+)

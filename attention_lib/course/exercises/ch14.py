@@ -1,7 +1,5 @@
 """Exercises of chapter 14: bytes, a width, matrices absorbed, a layer built."""
 
-from typing import Any
-
 import torch
 
 from attention_lib.attention import scaled_dot_product_attention
@@ -11,7 +9,7 @@ from attention_lib.course.exercises.exercise import (
     NumberExercise,
     slip,
 )
-from attention_lib.course.exercises.verdict import one_number
+from attention_lib.course.exercises.shared import as_number
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
@@ -104,11 +102,6 @@ def absorbed_matrices(w_q, w_uk, num_heads):
 )  # fmt: skip
 
 
-def _said(answer: Any, *given: Any) -> Any:
-    came = answer(*given)
-    return came if came is None or came is ... else torch.tensor(one_number(came))
-
-
 SQUARES = "torch.linalg.svdvals(weight).square()"
 LEFT, COUNT = "1 - squares.cumsum(0) / squares.sum()", "(left_out > lost).sum()"
 WHOLE = "The share counts squares, not the strengths themselves."
@@ -130,7 +123,7 @@ def smallest_width(weight, lost):
         torch.randn(rows, columns, generator=seeded(0), dtype=torch.float64),
         lost,
     ),
-    use=_said,
+    use=as_number,
     slips=[
         slip(WHOLE, ".square()", ""),
         slip("One direction too few: with it, more is lost than may be.", " + 1", ""),

@@ -11,7 +11,8 @@ from attention_lib.course.exercises.exercise import (
     make_object,
     slip,
 )
-from attention_lib.course.exercises.verdict import NOT_YET, Stop, one_number
+from attention_lib.course.exercises.shared import as_number
+from attention_lib.course.exercises.verdict import NOT_YET, Stop
 
 # The steps of continuous batching: 5, 1, 8, 2, 2, 6 in three places.
 check_batch_steps = NumberExercise(
@@ -32,12 +33,6 @@ check_batch_steps = NumberExercise(
     ],
     otherwise="Write down for each place which request it serves in which step.",
 )  # fmt: skip
-
-
-def _count(answer: Any, *given: Any) -> Any:
-    """Return how many pages are shared, from any type of number."""
-    came = answer(*given)
-    return came if came is None or came is ... else torch.tensor(one_number(came))
 
 
 PAST, OWN = "text[:end]", "text[end - page_len : end]"
@@ -71,7 +66,7 @@ def my_shared(prompt, earlier, page_len):
          "Right so far. Where the texts agree again after a page that differs:"),
         (([3, 1, 4], [], 2), "Right so far. Where no text came before:"),
     ],
-    use=_count,
+    use=as_number,
     otherwise=lambda came, right, prompt, earlier, page_len: (
         f"The prompt {prompt} may share {right:g} pages of {page_len} tokens with "
         f"{earlier}; your number is {came:g}."

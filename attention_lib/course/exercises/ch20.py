@@ -7,28 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import Exercise, make_object, slip
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Verdict,
-    one_number,
-    run,
-)
+from attention_lib.course.exercises.shared import FinderExercise, Suspects, as_number
+from attention_lib.course.exercises.verdict import NOT_YET, Verdict, run
 from attention_lib.reproducibility import seeded
-
-
-def check_mixing_finder(answer: object) -> Verdict:
-    """Check ``mixes_texts(layer, x)`` on functions that mix texts, and that do not."""
-    x = torch.randn(3, 4, 2, generator=seeded(0))
-    return judge_finder(
-        answer,
-        x,
-        _MIXERS,
-        _MIXER_PATTERNS,
-        claims=("keeps texts apart", "mixes texts"),
-        changed="Your code changes x itself: change a copy of it.",
-    )
 
 
 def _leak(to: Any, other: Any) -> Callable[[Tensor], Tensor]:
@@ -76,11 +58,13 @@ _MIXER_PATTERNS = {
     "0110111000011": "No text is called alone: what depends on the number of texts is "
     "missed.",
 }
-
-
-def _said(answer: Any, *given: Any) -> Any:
-    came = answer(*given)
-    return came if came is None or came is ... else torch.tensor(one_number(came))
+check_mixing_finder = FinderExercise(
+    inputs=lambda: torch.randn(3, 4, 2, generator=seeded(0)),
+    suspects=_MIXERS,
+    patterns=_MIXER_PATTERNS,
+    claims=("keeps texts apart", "mixes texts"),
+    changed="Your code changes x itself: change a copy of it.",
+)
 
 
 def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -117,7 +101,7 @@ def find_divisor(attend, query, key):
         _attend_by(divisor),
         *torch.randn(2, *shape, generator=seeded(185)),
     ),
-    use=_said,
+    use=as_number,
     otherwise=_no_divisor,
     cases=[
         ((2.0, 4, 3), ""),

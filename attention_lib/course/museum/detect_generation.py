@@ -26,11 +26,10 @@ def _writer() -> TinyLM:
 _PROMPT = torch.tensor([[3, 1, 4, 1, 5]])
 
 
-def _written(write: Any, prompt: Tensor) -> Tensor:
-    model = _writer().eval()
+def _written(write: Any, seed: int = 0) -> Tensor:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return write(model, prompt, 8)[:, prompt.shape[1] :]
+        torch.manual_seed(seed)
+        return write(_writer().eval(), _PROMPT, 8)[:, 5:]
 
 
 def _differing(first: Tensor, second: Tensor, what: str) -> Found:
@@ -39,18 +38,13 @@ def _differing(first: Tensor, second: Tensor, what: str) -> Found:
 
 
 def _written_twice(write: Any) -> Found:
-    first, second = _written(write, _PROMPT), None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        second = write(_writer().eval(), _PROMPT, 8)[:, 5:]
+    first, second = _written(write), _written(write, seed=7)
     return _differing(first, second, "of the first time")
 
 
 def _written_in_full(write: Any) -> Found:
     wanted = generate(_writer().eval(), _PROMPT, max_new_tokens=8, use_cache=False)
-    return _differing(
-        _written(write, _PROMPT), wanted[:, 5:], "of recomputing everything"
-    )
+    return _differing(_written(write), wanted[:, 5:], "of recomputing everything")
 
 
 def _alone(write: Any) -> Found:
@@ -79,11 +73,8 @@ def _shared_pages(names: Any) -> Found:
     """Compare the hashes of pages: equal exactly if all tokens so far are equal."""
     first, second = names([1, 2, 3, 4, 5, 6], 2), names([1, 2, 9, 9, 5, 6], 2)
     same = [one == other for one, other in zip(first, second, strict=True)]
-    return same == [
-        True,
-        False,
-        False,
-    ], f"pages that share a name: {same.count(True)} of 3"
+    right = same == [True, False, False]
+    return right, f"pages that share a name: {same.count(True)} of 3"
 
 
 #: The checks of generation, by the kind of program.

@@ -19,41 +19,28 @@ from attention_lib.rope import rope_angles
 # Layers: their output, compared with an independent layer with the same weights.
 
 
-def _against(
-    layer: nn.Module,
-    other: nn.Module,
-    lengths: Iterable[int] = (5, 6, 8),
-    causal: bool = True,
-    **options: Any,
-) -> Found | None:
-    """Compare two layers on some lengths, after copying the weights."""
-    layer, other = layer.double(), other.double()
+def _against(layer: nn.Module, causal: bool = True, **options: Any) -> Found | None:
+    """Compare a layer with the library's on some lengths, after copying the weights."""
+    layer, other = layer.double(), MultiHeadAttention(12, 3).double()
     weights = layer.state_dict()
     wanted = {name: part.shape for name, part in other.state_dict().items()}
     if wanted != {name: part.shape for name, part in weights.items()}:
         return None
     other.load_state_dict(weights)
-    width = weights["q_proj.weight"].shape[1]
     gaps = []
-    for length in lengths:
-        x = drawn(2, length, width)
+    for length in (5, 6, 8):
+        x = drawn(2, length, 12)
         extra = {name: option(length) for name, option in options.items()}
         gaps.append(apart(layer(x, causal=causal), other(x, causal=causal, **extra)))
     return max(gaps) < 1e-6, f"off by up to {max(gaps):.2g}"
 
 
 def _rotary(layer: Any) -> Found | None:
-    other = MultiHeadAttention(12, 3)
-    return _against(
-        layer, other, angles=lambda n: rope_angles(torch.arange(n).double(), 4)
-    )
+    return _against(layer, angles=lambda n: rope_angles(torch.arange(n).double(), 4))
 
 
 def _window(layer: Any) -> Found | None:
-    other = MultiHeadAttention(12, 3)
-    return _against(
-        layer, other, causal=False, mask=lambda n: sliding_window_mask(n, 4)
-    )
+    return _against(layer, causal=False, mask=lambda n: sliding_window_mask(n, 4))
 
 
 def _far(layer: Any) -> Found:

@@ -44,10 +44,10 @@ def _padding(loss: Any) -> Found:
 # Training, on a linear model whose steps are known.
 
 
-def _model(scale: float = 1.0) -> tuple[nn.Linear, torch.optim.Optimizer]:
+def _model() -> tuple[nn.Linear, torch.optim.Optimizer]:
     model = nn.Linear(3, 1, bias=False).double()
     with torch.no_grad():
-        model.weight.copy_(torch.tensor([[0.5, -0.5, 1.0]]) * scale)
+        model.weight.copy_(torch.tensor([[0.5, -0.5, 1.0]]))
     return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
 
@@ -91,14 +91,9 @@ def _sum_of_squares(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     return (model(inputs) - targets).square().sum()
 
 
-def _with_dropout() -> nn.Module:
-    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 1, bias=False)).double()
-    return model.train()
-
-
 def _measured(measure: Any) -> tuple[float, float, bool]:
-    model = _with_dropout()
-    batches = [drawn(n, 1, 3, seed=n)[:, 0] for n in (4, 4)]
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 1, bias=False)).double()
+    batches = [drawn(4, 1, 3, seed=4)[:, 0]] * 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = float(measure(model, _squares, batches))

@@ -6,10 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from attention_lib.course.exercises.ch01 import (
-    check_attention,
-    check_batched_attention,
-)
+from attention_lib.course.exercises.ch01 import check_attention, check_batched_attention
 from attention_lib.toy import attention, softmax
 from tests.answers import as_numbers
 

@@ -76,9 +76,7 @@ MISTAKES = {
         (lambda m: m > -10, "right without biases. With them:"),
         (lambda m: m.exp(), "must hold True and False"),
         (lambda m: m.exp_().bool(), "changes its input"),
-        (lambda m: m - m.amax(-1, keepdim=True) > -1000, "right for -inf"),
         (lambda m: m > m.min(), "right for -inf"),
-        (lambda m: m > -1e-6, "A small bias is no ban"),
     ],
     "leak_finder": [
         (lambda f, x: True, "everything leaks"),

@@ -7,10 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attention_lib.course.exercises.ch04 import (
-    check_multi_head,
-    check_multi_head_layer,
-)
+from attention_lib.course.exercises.ch04 import check_multi_head, check_multi_head_layer
 from attention_lib.masks import sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from tests.answers import as_numbers, solution
@@ -61,20 +58,7 @@ CODE = "transpose|reshape|permute"
 MISTAKES = {
     "most_heads": [(11, "That is not the number: it is one of those")],
     "multi_head_layer": [
-        (module()(6, 3), "Give the class itself"),
-        (lambda d_model, num_heads: "a layer", "returns a str: a layer is wanted"),
-        (
-            module("self.q_proj =", "self.all =", LINEAR, f"[{LINEAR}]"),
-            "no parameter q_proj.weight: is it an attribute of self, and not in a",
-        ),
         (module("False", "True"), "Too many parameters: q_proj.bias"),
-        (
-            module(
-                "self.out_proj =",
-                "self.norm = nn.LayerNorm(8)\n        self.out_proj =",
-            ),
-            "Too many parameters: norm.weight",
-        ),
         (module(LINEAR, LINEAR.replace(", d_model", ", 12")), "it must be (6, 6)"),
         (module(OWN_CUT, APART), "The shape is right, the content is not"),
         (
@@ -83,15 +67,10 @@ MISTAKES = {
         ),
         (module("query.shape[-1]", "2"), "For two of width 4: The shape is right"),
         (module("dim=-1", "dim=-2"), "the content is not"),
-        (module("dim=-1", "dim=1"), "the content is not"),
         (module("(self.num_heads, -1)", "(3, -1)"), "4: Your code raised Runtime"),
         (
             module("return self", "with torch.no_grad(): return self"),
             "no gradient reaches",
-        ),
-        (
-            module("q_proj(x)", "q_proj(x).detach()"),
-            "no gradient reaches q_proj.weight",
         ),
     ],
     "multi_head": [
@@ -110,12 +89,9 @@ MISTAKES = {
         (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w, "Your code raised Runtime"),
-        (lambda f, w, keep: (pruned(f, w, keep), keep), "returns 2 things"),
         (lambda f, w, keep: f if all(keep) else pruned(f, w, keep), "With all kept: "),
-        (lambda f, w, keep: pruned(f.mul_(2), w / 2, keep), "changes its input"),
     ],
     "head_windows": [
-        (lambda n, w: windows(n, w).float(), "must hold True and False"),
         (lambda n, w: windows(6, [1, 4, 2]), "For two and five: The shape must be"),
         (lambda n, w: windows(n, w[:1] * len(w)), "the content is not"),
     ],

@@ -49,10 +49,6 @@ def as_a_set(a, b):
     return torch.allclose(a.sort(1).values, b.sort(1).values)
 
 
-def by_the_mean(a, b):
-    return torch.allclose(a.mean(1), b.mean(1))
-
-
 def finder_in_place(function, x):
     before = function(x)[:, REVERSED]
     x[:] = x[:, REVERSED]
@@ -70,20 +66,16 @@ MISTAKES = {
         (0, "above 0, not 0"),
     ],
     "positions": [
-        (lambda *given: waves()(*given).numpy(), "must be a torch tenso"),
         (waves("return waves", "return 2 * waves"), "The shape is right, the content"),
         (waves("positions[", "(positions + 1)["), "The shape is right, the content"),
-        (lambda p, d: sinusoidal_positions(len(p), d), "right for positions 0 to 4."),
         (waves(STACK, FILLED.format("d_model")), "For width 7: Your code"),
         (waves("[:, :d_model]", ""), "For width 7: The shape must be (4, 7)"),
         (waves("return", "return (d_model > 1) *"), "right for width 7. For width 1:"),
         (lambda p, d: waves()(p, d) if d > 1 else None, "1: your code gives nothing"),
         (lambda p, d: np.array(waves()(p, d)) if d == 7 else waves()(p, d), "a NumPy"),
         (waves("even / d_model)", "1 - even / d_model)"), "content is"),
-        (waves("positions[", "(positions.add_(1) - 1)["), "changes its input"),
     ],
     "position_table": [
-        (lambda *given: table(waves())(*given).numpy(), "must be a torch tenso"),
         (lambda n, d: table(waves())(n, d).T, "The shape must be (6, 8)"),
         (lambda n, d: table(waves())(6, 8), "For 3 positions of width 4: The shape"),
     ],
@@ -99,18 +91,15 @@ MISTAKES = {
         (finder(SWAPS, moved_back=False), "reorder the output as well"),
         (finder([REVERSED]), "Reversing alone"),
         (finder([ROLLED]), "Moving all rows on"),
-        (finder([[1, 2, 3, 0], [2, 3, 0, 1], ROLLED]), "Moving all rows on"),
         (finder([REVERSED, ROLLED]), "a ring, in which each row takes its neighbours"),
         (finder(SWAPS[:1]), "What happens at position 3 is missed"),
         (finder(SWAPS[2:]), "What happens at position 0 is missed"),
         (finder([ENDS]), "Changing the two ends alone"),
         (finder([SWAPS[0], SWAPS[2]]), "Swaps that share no row"),
         (finder(SWAPS, compare=as_a_set), "moves each row on by one sees order"),
-        (finder(SWAPS, compare=by_the_mean), "moves each row on by one sees order"),
         (finder(SWAPS[1:2]), "a function that treats position 0 in its own way sees"),
         (finder([[2, 1, 3, 0]]), "treats position 1 in its own way sees order"),
         (finder([[1, 3, 2, 0]]), "treats position 2 in its own way sees order"),
-        (finder([[0, 2, 3, 1], [0, 3, 1, 2]]), "treats position 0 in its own way"),
         (finder([[1, 2, 0, 3]]), "treats position 3 in its own way sees order"),
         (finder([[2, 1, 0, 3], [0, 3, 2, 1]]), "treats positions 0 and 2 alike"),
         (finder([ENDS, SWAPS[1]]), "treats positions 0 and 3 alike sees order"),

@@ -20,7 +20,6 @@ TURNED = (
     "batch_size, num_heads, window, head_dim)\n",
     "batch_size, window, num_heads, head_dim).transpose(1, 2)\n",
 )
-FULL = "if self.length >= self.keys.shape[2]:\n            "
 
 
 class Joined:
@@ -169,7 +168,6 @@ MISTAKES = {
     "cache_bytes": [
         (95, "Not that"),
         ((96, 0), "Is there a comma"),
-        (-1, "above 0"),
     ],
     "cache": [
         (cache(ch09.VALUES, ""), "two tensors"),
@@ -177,19 +175,13 @@ MISTAKES = {
         (cache(ch09.VALUES, ", self.values"), "The values: Empty slots are"),
         (Joined, "copies what is kept"),
         (Shifted, "moves what is kept"),
-        (cache("slot = ", f"{FULL}self.length = 0\n        slot = "),
-         "When the window is full: The window starts"),
-        (cache(ch09.STORE_KEYS, f"self.keys = self.keys.clone()\n        "
-               f"{ch09.STORE_KEYS}"), "copies what is kept"),
         (cache("num_heads, window, head_dim)\n", "num_heads, 4, head_dim)\n"),
          "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"),
-        (cache(ch09.SLOT, "self.length % 3"), "When the window is just full:"),
         (cache(ch09.SLOT, "min(self.length, 8) % self.keys.shape[2]"), "four. For 11:"),
         (cache(ch09.SLOT, f"{ch09.SLOT} if self.keys.shape[2] > 1 else self.length"),
          "Right for larger windows. For one of a single token:"),
         (Shared, "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"),
         (LastMade, "Made before a second cache"),
-        (lambda *sizes: {}, "a class with append"),
         (Fails, "IndexError"),
     ],
     "step_mask": [

@@ -184,11 +184,6 @@ MISTAKES = {
         (layer("q_proj = nn.Linear(d_model, d_model, bias=False)",
                "q_proj = nn.Linear(d_model, d_model)"),
          "Too many parameters: q_proj.bias"),
-        (layer("k_proj = nn.Linear(d_model, shared", "k_proj = nn.Linear(18, 18"),
-         "k_proj.weight is (18, 18); it must be (6, 18)"),
-        (layer("self.v_proj = ", "v_proj = "), "no parameter v_proj.weight"),
-        (layer()(12, 6, 2), "Give the class itself"),
-        (lambda *sizes: "text", "Your function returns a str"),
         (layer(ch11.GQA, ch11.SCALE.format(
             "1.0 if self.num_kv_heads == 2 == self.num_heads else None")),
          "For as many KV heads"),

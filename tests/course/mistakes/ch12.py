@@ -4,12 +4,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 
-from attention_lib.course.exercises.ch12 import (
-    STACKED,
-    check_checkpoint_reader,
-    check_gpt2_projections,
-    check_llama_parameters,
-)
+from attention_lib.course.exercises import ch12
 from tests.answers import solution
 
 # What readers write: each solution, and below it with pieces of its text replaced.
@@ -26,14 +21,8 @@ def suspect(ours, theirs):
 """)
 CANCEL = "diagonal.max()", "abs(diagonal.sum())"
 SAME, PLACES = "error.max() < 1e-4", "diagonal.max() < 1e-4"
-thirds, parameters = check_gpt2_projections.made, check_llama_parameters.made
-reader = check_checkpoint_reader.made
-
-
-class Stub:
-    def __init__(self, path): ...
-
-    def read(self, name): ...
+thirds, parameters = ch12.check_gpt2_projections.made, ch12.check_llama_parameters.made
+reader = ch12.check_checkpoint_reader.made
 
 
 class NamesOnly(reader()):
@@ -125,27 +114,13 @@ MISTAKES = {
             lambda w: torch.stack(w.mT.chunk(3, dim=1)[:2]),
             "The shape must be (3, 4, 4)",
         ),
-        (thirds("torch.stack", "list"), "returns a list"),
-        (thirds(STACKED, f"{STACKED}[:2]"), "The shape must be"),
-        (
-            thirds(
-                "part.T",
-                "part.T.clone()",
-                "    return",
-                "    found =",
-                "1)])",
-                "1)]); weight[:] = 0; return found",
-            ),
-            "changes its",
-        ),
-        (thirds(STACKED, f"{STACKED}[[1, 2, 0]]"), "look at [0, 0, 0]"),
+        (thirds(ch12.STACKED, f"{ch12.STACKED}[:2]"), "The shape must be"),
+        (thirds(ch12.STACKED, f"{ch12.STACKED}[[1, 2, 0]]"), "look at [0, 0, 0]"),
     ],
     "weight_fault": [
         (suspect(SAME, "error.max() == 0"), "differ by rounding only"),
         (suspect(PLACES, "error[:, 0, 0].max() < 1e-4"), "in one place"),
-        (suspect(PLACES, "error[0].diagonal().max() < 1e-4"), "in one "),
         (suspect(".abs()", ""), "small change outside"),
-        (suspect(SAME, "error.mean() < 0.1"), "small change outside"),
         (suspect(SAME, "error[0].max() < 1e-4"), "one head"),
         (suspect(PLACES, "diagonal.max() == 0"), "rounding elsewhere"),
         (
@@ -193,8 +168,8 @@ RIGHT = {
         Slowly,
     ],
     "gpt2_projections": [
-        thirds(STACKED, "torch.stack(weight.T.chunk(3))"),
-        thirds(STACKED, "torch.cat(weight.T.chunk(3)).unflatten(0, (3, -1))"),
+        thirds(ch12.STACKED, "torch.stack(weight.T.chunk(3))"),
+        thirds(ch12.STACKED, "torch.cat(weight.T.chunk(3)).unflatten(0, (3, -1))"),
         thirds("part.T", "part.t().contiguous()"),
         thirds("part.T", "part.transpose(0, 1)"),
         thirds("part.T", "part.mT.clone()"),

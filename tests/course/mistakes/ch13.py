@@ -136,12 +136,8 @@ MISTAKES = {
         (for_qwen("return", "g_q += 1; return"), "changes its input"),
     ],
     "sink_weights": [
-        (lambda s, own: F.normalize(sink()(s, own), p=1, dim=-1), "The rows sum to 1"),
-        (lambda s, own: (s + own[:, None, None]).softmax(-1), "The rows sum to 1"),
         (shifted("whole.amax()"), "Where one row is near 1,000 and another near -1"),
         (shifted("whole.mean(-1, keepdim=True)"), "one of them is near 1,000"),
-        (shifted("column"), "Where one row is near 1,000 and another near -1"),
-        (sink("column =", "scores += 1\n    column = 1 +"), "changes its input"),
     ],
     "family_rule": [
         (lambda head: "llama", "gets exactly no weight"),

@@ -28,16 +28,6 @@ class OfLibrary(MultiHeadLatentAttention):
         return super().forward(x, causal=True, angles=angles)
 
 
-def eigen(weight, width):
-    found = torch.linalg.eigh(weight.T @ weight)[1][:, -width:]
-    return weight @ found @ found.T
-
-
-def one_by_one(weight, width):
-    u, s, vh = torch.linalg.svd(weight)
-    return sum(s[i] * torch.outer(u[:, i], vh[i]) for i in range(width))
-
-
 def by_loop(w_q, w_uk, num_heads):
     pairs = zip(w_q.chunk(num_heads, 1), w_uk.chunk(num_heads, 1), strict=True)
     return torch.stack([own @ up.T for own, up in pairs])
@@ -46,12 +36,6 @@ def by_loop(w_q, w_uk, num_heads):
 def by_einsum(w_q, w_uk, num_heads):
     own, up = (w.unflatten(1, (num_heads, -1)) for w in (w_q, w_uk))
     return torch.einsum("mhd,chd->hmc", own, up)
-
-
-def in_place(w_q, w_uk, num_heads):
-    found = by_loop(w_q, w_uk, num_heads)
-    w_q.zero_()
-    return found
 
 
 def by_trying(weight, lost):
@@ -111,7 +95,6 @@ RIGHT = {
 MISTAKES = {
     "latent_bytes": [(ch14.NUMBER * 100, "first the numbers of one token")],
     "absorbed": [
-        (in_place, "changes its input"),
         (lambda q, up, heads: by_loop(q, up, 2), "For three"),
         (lambda q, up, heads: by_loop(q, up, max(heads, 2)), "For a single one"),
     ],
@@ -125,10 +108,6 @@ MISTAKES = {
     ],
     "latent_attention": [
         (layer("both, bias=False", "both"), "Too many parameters: q_proj.bias"),
-        (layer("num_heads * 2 * head_dim", "2 * head_dim"), "kv_up_proj.weight is (10"),
-        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
-        (layer()(10, 3, 4, 5, 2), "Give the class itself"),
-        (lambda *sizes: "text", "Your function returns a str"),
         (lambda *sizes: layer(*(() if sizes[1] > 1 else (ch14.TURN_Q, "")))(*sizes),
          "For a single one"),
         (lambda *sizes: layer(

@@ -122,8 +122,6 @@ RIGHT = {
 
 MISTAKES = {
     "translation": [
-        (writing(ch15.WRITTEN, "[i for i in target[1:] if i != stop]"),
-         "last token is missing"),
         (writing("range(max_new_tokens)", "range(max_new_tokens - 1)"),
          "Where the number of tokens ends it:"),
         (writing(ch15.WRITTEN, "len(target)"), "list of token ids"),
@@ -133,17 +131,10 @@ MISTAKES = {
     ],
     "both_caches": [(7, "Not that many")],
     "one_text_mask": [
-        (joint(ch15.MASK, f"({ch15.MASK}).float()"), "True and False"),
         (lambda source, target: joint()(3, 5), "For 2 and 1:"),
     ],
     "cross_attention": [
-        (layer(ch15.CALL, f"({ch15.SCORES} * (1 if mask is None else mask))"
-               ".softmax(-1) @ value"),
-         "still gets a weight"),
         (layer("bias=False", "bias=True"), "Too many parameters"),
-        (layer("q_proj = nn.Linear(d_model, d_model", "q_proj = nn.Linear(d_model, 9"),
-         "q_proj.weight is (9, 6); it must be (6, 6) here."),
         (layer("self.num_heads = num_heads", "self.num_heads = 3"), "For a single one"),
-        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
     ],
 }  # fmt: skip

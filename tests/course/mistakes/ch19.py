@@ -3,24 +3,12 @@
 import numpy as np
 import torch
 
-from attention_lib.course.exercises.ch19 import (
-    ADDED,
-    COUNT,
-    MINE,
-    NOW,
-    OUT,
-    PAGES,
-    PAST,
-    UNTIL,
-    check_accept,
-    check_shared_pages,
-    check_small_server,
-)
+from attention_lib.course.exercises import ch19
 from tests.answers import as_numbers
 
-shared, accept = check_shared_pages.made, check_accept.made
-served = check_small_server.made
-ENDS = UNTIL + "guesses[number : number + 1] != [token]"
+shared, accept = ch19.check_shared_pages.made, ch19.check_accept.made
+served = ch19.check_small_server.made
+ENDS = ch19.UNTIL + "guesses[number : number + 1] != [token]"
 STEP = "def step(self):\n"
 
 
@@ -97,47 +85,46 @@ class Counted:
 RIGHT = {
     "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
     "shared_pages": [
-        shared(), compared, hashed,
+        compared, hashed,
         lambda *given: float(compared(*given)),
         lambda *given: torch.tensor(compared(*given), dtype=torch.float32),
         lambda *given: torch.tensor(compared(*given), dtype=torch.float64),
         lambda *given: np.int64(compared(*given)),
-        shared(PAST, "str(text[:end])", MINE, "str(prompt[:end])",
+        shared(ch19.PAST, "str(text[:end])", ch19.MINE, "str(prompt[:end])",
                "tuple(str(text[:end]))", "str(text[:end])",
                "tuple(str(prompt[:end]))", "str(prompt[:end])"),
         shared("end < len(prompt)", "len(prompt) - end > 0"),
-        shared("return " + COUNT, "return (end - page_len) // page_len"),
+        shared("return " + ch19.COUNT, "return (end - page_len) // page_len"),
         shared("in earlier:", "in earlier[::-1]:"),
         shared("known.add(tuple(text[:end]))", "known |= {tuple(text[:end])}"),
     ],
     "accept": [
-        accept(),
         accept(ENDS, "token == stop or [token] != guesses[number : number + 1]"),
         accept(ENDS, "number == len(guesses) or token in {stop} or "
                "guesses[number] != token"),
         accept("if " + ENDS, "if stop in added or list(guesses[: number + 1]) != "
                "list(best[: number + 1])"),
-        accept(ADDED, "return list(added)"),
-        accept(ADDED, "return added[:]"),
+        accept(ch19.ADDED, "return list(added)"),
+        accept(ch19.ADDED, "return added[:]"),
         accept("added.append(token)", "added = added + [token]"),
         accept("added.append(token)", "added += [token]"),
         accept("enumerate(best)", "zip(range(99), best)"),
-        accept(ADDED, "return best[: len(added)]"),
+        accept(ch19.ADDED, "return best[: len(added)]"),
     ],
     "small_server": [
-        served(), Counted, lambda *sizes: served()(*sizes),
-        served(PAGES, "math.ceil(length / self.page_len)"),
-        served(PAGES, "(length - 1) // self.page_len + 1"),
-        served(NOW, "now = {number for number, _, _ in self.running}"),
-        served(NOW, "now = tuple(number for number, _, _ in self.running)"),
+        Counted, lambda *sizes: served()(*sizes),
+        served(ch19.PAGES, "math.ceil(length / self.page_len)"),
+        served(ch19.PAGES, "(length - 1) // self.page_len + 1"),
+        served(ch19.NOW, "now = {number for number, _, _ in self.running}"),
+        served(ch19.NOW, "now = tuple(number for number, _, _ in self.running)"),
         served("return now", "return sorted(now, reverse=True)"),
-        served(OUT, "self.waiting = [self.running.pop(), *self.waiting]"),
+        served(ch19.OUT, "self.waiting = [self.running.pop(), *self.waiting]"),
         # Who joins first makes room first: the same requests run.
-        served(OUT, "break", "        " + NOW,
+        served(ch19.OUT, "break", "        " + ch19.NOW,
                "        while self.pages(self.running) > self.num_pages:\n"
-               "            " + OUT + "\n        " + NOW),
+               "            " + ch19.OUT + "\n        " + ch19.NOW),
         # Its own list: it is right when it is given, and changes in the next step.
-        served("self.running = [], []", "self.running, self.now = [], [], []", NOW,
+        served("self.running = [], []", "self.running, self.now = [], [], []", ch19.NOW,
                "self.now[:] = [number for number, _, _ in self.running]",
                "return now", "return self.now"),
         served("request[2] > 0", "request[2]"),
@@ -148,7 +135,7 @@ MISTAKES = {
     "shared_pages": [
         (lambda *given: [compared(*given)], "returns a list: give a number"),
         (lambda *given: compared(*given) + 9, "may share 2 pages of 3 tokens with"),
-        (shared(COUNT, COUNT + " + 9 * (not earlier)"),
+        (shared(ch19.COUNT, ch19.COUNT + " + 9 * (not earlier)"),
          "Where no text came before: The prompt [3, 1, 4] may share 0"),
         (lambda prompt, earlier, page_len: max(
             sum(prompt[i : i + page_len] == text[i : i + page_len]
@@ -158,17 +145,16 @@ MISTAKES = {
     "accept": [
         (accept("enumerate(best)", "enumerate(best[: max(1, len(guesses))])"),
          "Right where a guess is wrong. Where all are right: One token"),
-        (accept(ADDED, "return added if guesses[:1] == best[: len(guesses[:1])] "
+        (accept(ch19.ADDED, "return added if guesses[:1] == best[: len(guesses[:1])] "
                 "else []"), "Right where the first is right. Where it is wrong: One"),
-        (accept(ADDED, "return added if guesses else []"), "Without any: One"),
-        (accept(ADDED, "return [t for t in added if t != stop or t in guesses]"),
+        (accept(ch19.ADDED, "return added if guesses else []"), "Without any: One"),
+        (accept(ch19.ADDED, "return [t for t in added if t != stop or t in guesses]"),
          "Right where a guess is the stop. Where the model adds it: The stop"),
-        (accept(ADDED, "return best[: guesses.index(stop) + 1] if stop in guesses "
+        (accept(ch19.ADDED, "return best[: guesses.index(stop) + 1] if stop in guesses "
                 "else added"), "Where a wrong guess is followed by one:"),
     ],
     "small_server": [
         (served("return now", "return now or None"), "return an empty list"),
-        (lambda *sizes: 3, "has no submit"),
         (served(STEP, STEP + "        if self.num_pages < 5: return []\n"),
          "Right for one stream. For a second one: "),
         (served(STEP, STEP + "        if self.num_pages > 5: return []\n"),

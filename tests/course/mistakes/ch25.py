@@ -2,22 +2,10 @@
 
 import torch
 
-from attention_lib.course.exercises.ch25 import (
-    EARLIER,
-    KEYS,
-    MEAN,
-    MIX,
-    ON,
-    OWN,
-    SHIFT,
-    VALUE,
-    check_duplicate_score,
-    check_lookup,
-    check_without_head,
-)
+from attention_lib.course.exercises import ch25
 
-duplicate, without = check_duplicate_score.made, check_without_head.made
-lookup = check_lookup.made
+duplicate, without = ch25.check_duplicate_score.made, ch25.check_without_head.made
+lookup = ch25.check_lookup.made
 
 
 def looped(vocab_size):
@@ -36,26 +24,24 @@ def looped(vocab_size):
 
 RIGHT = {
     "duplicate_score": [
-        duplicate(),
         duplicate("tril(-1)", "tril(diagonal=-1)"),
-        duplicate(MEAN, "[:, asked].sum(dim=-1) / asked.sum()"),
-        duplicate(MEAN, ".sum(dim=-1) / asked.sum()"),
-        duplicate(ON, "torch.einsum('htk,tk->ht', weights, 1.0 * earlier)"),
-        duplicate(ON, "weights.masked_fill(~earlier, 0).sum(dim=-1)"),
-        duplicate(ON, "torch.where(earlier, weights, 0).sum(dim=-1)"),
+        duplicate(ch25.MEAN, "[:, asked].sum(dim=-1) / asked.sum()"),
+        duplicate(ch25.MEAN, ".sum(dim=-1) / asked.sum()"),
+        duplicate(ch25.ON, "torch.einsum('htk,tk->ht', weights, 1.0 * earlier)"),
+        duplicate(ch25.ON, "weights.masked_fill(~earlier, 0).sum(dim=-1)"),
+        duplicate(ch25.ON, "torch.where(earlier, weights, 0).sum(dim=-1)"),
         duplicate("ids[:, None] == ids", "ids.unsqueeze(1).eq(ids)"),
         duplicate("earlier.any(dim=-1)", "earlier.sum(dim=-1) > 0"),
         duplicate("earlier.any(dim=-1)", "earlier.any(dim=-1).nonzero().flatten()"),
     ],
     "without_head": [
-        without(),
-        without(VALUE, "context.mean(dim=(0, 1))[own]"),
-        without(VALUE, "context[..., own].flatten(0, 1).mean(dim=0)"),
-        without(VALUE, "context[..., own].mean(dim=0).mean(dim=0)"),
-        without(VALUE, "context[..., own].mean((0, 1), keepdim=True)"),
-        without(VALUE, "context[..., own].sum((0, 1)) / context[..., 0].numel()"),
+        without(ch25.VALUE, "context.mean(dim=(0, 1))[own]"),
+        without(ch25.VALUE, "context[..., own].flatten(0, 1).mean(dim=0)"),
+        without(ch25.VALUE, "context[..., own].mean(dim=0).mean(dim=0)"),
+        without(ch25.VALUE, "context[..., own].mean((0, 1), keepdim=True)"),
+        without(ch25.VALUE, "context[..., own].sum((0, 1)) / context[..., 0].numel()"),
         without("context.clone()", "context * 1"),
-        without(OWN, "torch.arange(width) + head * width"),
+        without(ch25.OWN, "torch.arange(width) + head * width"),
         without("width = context.shape[-1] // num_heads",
                 "width = context.size(2) // num_heads"),
         without("changed = context.clone()",
@@ -64,12 +50,13 @@ RIGHT = {
                 "return heads.flatten(2)"),
     ],
     "lookup": [
-        lookup(), looped,
-        lookup(KEYS, "(10 * tokens) @ before.T"),
-        lookup(KEYS, "torch.einsum('qv,kv->qk', tokens, before) * 10"),
-        lookup(SHIFT, "before[1:].copy_(tokens[:-1])"),
-        lookup(SHIFT, "before = torch.diag(torch.ones(len(ids) - 1), -1) @ tokens"),
-        lookup(SHIFT, "before = F.pad(tokens, (0, 0, 1, 0))[:-1]"),
+        looped,
+        lookup(ch25.KEYS, "tokens @ (10 * before.T)"),
+        lookup(ch25.KEYS, "torch.einsum('qv,kv->qk', tokens, before) * 10"),
+        lookup(ch25.SHIFT, "before[1:].copy_(tokens[:-1])"),
+        lookup(ch25.SHIFT,
+               "before = torch.diag(torch.ones(len(ids) - 1), -1) @ tokens"),
+        lookup(ch25.SHIFT, "before = F.pad(tokens, (0, 0, 1, 0))[:-1]"),
         lookup("scores.masked_fill(~visible, -torch.inf)",
                "scores.where(visible, -1e9)"),
         lookup("torch.ones(len(ids), len(ids)).tril().bool()",
@@ -80,21 +67,19 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "duplicate_score": [
-        (duplicate(EARLIER, f"{EARLIER} & (ids < 4)"),
+        (duplicate(ch25.EARLIER, f"{ch25.EARLIER} & (ids < 4)"),
          "Right for one text. For another"),
     ],
     "without_head": [
-        (without(OWN, "slice(width, 2 * width)"), "For head 0 of 2"),
-        (without(OWN, "slice(head % 3 * width, (head % 3 + 1) * width)"),
+        (without(ch25.OWN, "slice(width, 2 * width)"), "For head 0 of 2"),
+        (without(ch25.OWN, "slice(head % 3 * width, (head % 3 + 1) * width)"),
          "For the last one of 4"),
-        (without("context.clone()", "context"), "changes its input"),
     ],
     "lookup": [
-        (lookup(SHIFT, SHIFT + "; before[0] = tokens[0]"), "Nothing does"),
-        (lookup(MIX, "weights @ tokens * (ids < 4).all()"), "one text. For another"),
-        (lookup(MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
+        (lookup(ch25.MIX, "weights @ tokens * (ids < 4).all()"),
+         "one text. For another"),
+        (lookup(ch25.MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
          "Where none does"),
-        (lookup(MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
-        (lambda size: size, "has no __call__"),
+        (lookup(ch25.MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
     ],
 }  # fmt: skip

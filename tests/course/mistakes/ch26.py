@@ -129,7 +129,6 @@ def by_topk(logits, share):
 
 RIGHT = {
     "q4_0": [
-        blocks(),
         by_signed_bytes,
         by_rows,
         by_torch,
@@ -141,7 +140,6 @@ RIGHT = {
         blocks(HSTACK, "np.concatenate(", "raw[:, 2:] >> 4]", "raw[:, 2:] >> 4], 1"),
     ],
     "crop": [
-        crop(),
         by_clones,
         by_narrow,
         by_index,
@@ -156,7 +154,6 @@ RIGHT = {
         crop(VALUE, "value[:, 0:length].contiguous()"),
     ],
     "min_p": [
-        min_p(),
         by_minus_infinity,
         by_where,
         by_clone,
@@ -174,7 +171,6 @@ MISTAKES = {
         (blocks("raw[:, :2]", "raw[:, 2:4]"), "look at [0, "),
         (blocks("& 15", "& 7"), "look at [0, "),
         (blocks("scale * (", "(", " - 8)", " - 8) * 1.0"), "look at [0, "),
-        (blocks("raw[:, 2:] >> 4]", "raw[:, 2:] >> 3]"), "look at [0, "),
         (blocks("return scale", "return -scale"), "look at [0, "),
         (
             blocks("return scale * (codes.astype(np.float32) - 8)", "return codes"),
@@ -186,8 +182,6 @@ MISTAKES = {
         (keep_all_at_0, "It fails where no token is kept: "),
         (crop(KEY, "key"), "The shape must be (72,)"),
         (crop(KEY, "key[:, : length + 1]"), "The shape must be (72,)"),
-        (crop(KEY, "key[..., :length]"), "The shape must be (72,)"),
-        (lambda layers, length: layers, "The first axis is the head"),
         (crop(KEY, "key[:, :length].flatten()"), "Keys and values keep three axes"),
         (crop(KEY, "key[None, :, :length]"), "Keys and values keep three axes"),
         (lambda layers, length: {0: layers[0]}, "The shape must be (72,)"),
@@ -197,7 +191,6 @@ MISTAKES = {
         (min_p("logits.softmax(-1)", "logits.sigmoid()"), "look at ["),
         (lambda logits, share: logits.softmax(-1), "look at ["),
         (min_p("probabilities.max()", "probabilities.mean()"), "look at ["),
-        (min_p("probabilities.max()", "probabilities.min()"), "look at ["),
         (min_p(SUM, "kept / kept.max()"), "look at ["),
         (lambda logits, share: (logits.softmax(-1) >= share).float(), "look at ["),
     ],
