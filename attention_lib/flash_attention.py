@@ -17,9 +17,11 @@ from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     require_context,
     require_flags,
+    require_function,
     require_inputs,
     require_piece,
     require_placement,
+    require_positive,
     require_tile,
     require_value,
 )
@@ -178,6 +180,7 @@ def attend_in_tiles(
         forward: as ``flash_forward``; the backward pass is always ``flash_backward``.
         query: and the rest: as in ``flash_attention``.
     """
+    require_function("forward", forward)
     require_inputs(query, key, value, mask, scale=scale)
     require_value(query, key, value)
     require_flags(causal=causal)
@@ -195,6 +198,7 @@ def attend_in_tiles(
 
 def pieces(length: int, size: int) -> Iterator[slice]:
     """Cut a length into slices of one size; the last may be smaller."""
+    require_positive(size=size)
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 

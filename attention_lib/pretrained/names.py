@@ -43,22 +43,32 @@ def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, T
 
     Args:
         family: the file's ``model_type``.
-        weights: of our ``Decoder``, by their names; queries before keys before values.
+        weights: of our ``Decoder``, by their names.
 
     Raises:
         TypeError: weights that are not a mapping of tensors.
-        ValueError: an unknown family; a name that no ``Decoder`` has.
+        ValueError: an unknown family; a name that no ``Decoder`` has; queries without
+            keys or values, which GPT-2 keeps in one tensor.
     """
     require_mapping("weights", weights, Tensor)
-    parts: dict[str, list[Tensor]] = {}
+    parts: dict[str, dict[int, Tensor]] = {}
     for name, weight in weights.items():
         if not _OURS.fullmatch(name):
             raise ValueError(f"weights must be those of a Decoder; got {name!r}")
         source, change = published_names(family, name)
-        transposed = getattr(change, "keywords", {}).get("flip", change) is torch.t
-        parts.setdefault(source, []).append(weight.t() if transposed else weight)
+        third = getattr(change, "keywords", {"part": 0})
+        transposed = third.get("flip", change) is torch.t
+        own = weight.t() if transposed else weight
+        parts.setdefault(source, {})[third["part"]] = own
+    for source, each in parts.items():
+        if ".c_attn." in source and len(each) < 3:
+            raise ValueError(
+                f"weights must hold queries, keys and values, for {source}; got "
+                f"{len(each)} of them"
+            )
     return {
-        source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()
+        source: torch.cat([each[part] for part in sorted(each)], dim=-1).contiguous()
+        for source, each in parts.items()
     }
 
 

@@ -266,6 +266,7 @@ CALLS = [
                      "new_tokens": [[1, 2], [1]]}, {"starts": [[0, 1]]}),
     (PAGES.copy_page, {"source": 0, "target": 1},
      {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
+    (USED.lookup, {"hashes": [b""]}, {"hashes": ["ab", [None], [3]]}),
     (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
     (USED.register, {"page": 1, "page_hash": b""},
      {"page": [*NO_INT, -1, 2], "page_hash": [None, "", 3]}),
@@ -384,6 +385,7 @@ RINGS = [
 ]
 
 
+THIRD = "blocks.0.attention."
 ONE = torch.zeros(2, 1, 6)  # one token of two texts
 NO_DEVICE = ["nope", "cuda:99", "", True, 3.5, b"cpu"]
 NO_DTYPE = [None, "float16", torch.int8, torch.bool, torch.complex64, float, 16]
@@ -437,6 +439,8 @@ CALLS += [
     (al.flash_attention.OnlineSoftmax, {"shape": (2, 3)},
      {"shape": [None, 3, "ab", (3,), (2, 0), (2, 3.0)], "dtype": NO_DTYPE[1:],
       "device": NO_DEVICE}),
+    (al.flash_attention.pieces, {"length": 3, "size": 2},
+     {"size": NO_SIZE}),
     (mixed, {"scores": torch.zeros(2, 3, 4), "value": torch.zeros(4, 5)},
      {"scores": [*no_like(torch.zeros(2, 3, 4))[:7], torch.zeros(3, 4),
                  torch.zeros(2, 1, 4), torch.zeros(3, 2, 4), torch.zeros(2, 3, 3)],
@@ -676,6 +680,11 @@ CALLS += [
      {"family": [None, "bert"],
       "weights": [None, "x", [ROW], {"foo.weight": ROW}, {"head.weight": None},
                   {"head.weight": [[1.0]]}, {"blocks.x.mlp_norm.weight": ROW[0]}]}),
+    (al.pretrained.names.published_tensors,
+     {"family": "gpt2",
+      "weights": {f"{THIRD}{part}_proj.bias": ROW[0] for part in "qkv"}},
+     {"weights": [{f"{THIRD}q_proj.bias": ROW[0]}]}),
+    (al.pretrained.Fields, {"fields": FIELDS}, {"fields": [None, "x", [1]]}),
     (al.pretrained.Tokenizer,
      {"inner": tokenizers.Tokenizer(tokenizers.models.BPE()), "names": {}},
      {"inner": [None, "x"], "names": [None, "x", {"eos_token": 2}],
