@@ -15,8 +15,13 @@ from torch import Tensor
 
 from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
+    require_context,
     require_flags,
+    require_function,
     require_inputs,
+    require_piece,
+    require_placement,
+    require_positive,
     require_tile,
     require_value,
 )
@@ -33,6 +38,11 @@ class OnlineSoftmax:
         shape: of the result, (..., Q, V).
         dtype: the type of the sums; float32 when left out.
         device: where the sums are kept.
+
+    Raises:
+        TypeError: not a shape, a dtype or a device.
+        ValueError: a shape of fewer than two axes, or with a size below 1; scores or
+            values that do not fit it; a dtype that is not one of floats.
     """
 
     def __init__(
@@ -42,6 +52,8 @@ class OnlineSoftmax:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
+        require_context(shape)
+        require_placement(device, dtype)
         self.context = torch.zeros(shape, dtype=dtype, device=device)  # undivided
         self.total = self.context.new_zeros(*shape[:-1], 1)
         self.largest = self.total.new_full(self.total.shape, -torch.inf)
@@ -55,6 +67,7 @@ class OnlineSoftmax:
             scores: scaled; -inf where a query may not attend.
             value: one row for each column of the scores.
         """
+        require_piece(scores, value, self.context)
         largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
         # For a row that has seen nothing, -inf - -inf would be NaN.
         level = largest.where(largest > -torch.inf, 0)
@@ -167,6 +180,7 @@ def attend_in_tiles(
         forward: as ``flash_forward``; the backward pass is always ``flash_backward``.
         query: and the rest: as in ``flash_attention``.
     """
+    require_function("forward", forward)
     require_inputs(query, key, value, mask, scale=scale)
     require_value(query, key, value)
     require_flags(causal=causal)
@@ -184,6 +198,7 @@ def attend_in_tiles(
 
 def pieces(length: int, size: int) -> Iterator[slice]:
     """Cut a length into slices of one size; the last may be smaller."""
+    require_positive(size=size)
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 

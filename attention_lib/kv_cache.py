@@ -12,10 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lib.validation import (
+    require_added,
     require_crop,
     require_instance,
+    require_placement,
     require_positive,
     require_room,
+    require_token_positions,
 )
 
 Cache = TypeVar("Cache")
@@ -58,8 +61,9 @@ class LayerCache:
         dtype: the type of keys and values.
 
     Raises:
-        TypeError: a size that is not an int.
-        ValueError: a size below 1; more tokens than it has room for.
+        TypeError: a size that is not an int; not a dtype or a device.
+        ValueError: a size below 1; more tokens than it has room for; a dtype that is
+            not one of floats.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class LayerCache:
         value_dim = head_dim if value_dim is None else value_dim
         require_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
         require_positive(head_dim=head_dim, value_dim=value_dim)
+        require_placement(device, dtype)
         sizes = batch_size, num_heads, max_len
         with torch.inference_mode(False):  # a later call may be made without it
             self.keys = torch.zeros(*sizes, head_dim, device=device, dtype=dtype)
@@ -157,7 +162,10 @@ class WindowCache(LayerCache):
         Returns:
             The positions; None while they equal the columns up to a shift.
         """
+        require_added(count, self.length)
         start, end = self.length - count, self.length
+        if positions is not None:
+            require_token_positions(positions, self.keys[:, 0, start:end])
         if self.positions is None:
             if positions is None or self.padding == 0:
                 return None
@@ -262,6 +270,7 @@ class WeightsWatch:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        require_instance("model", model, nn.Module)
         self.model = model
         self.seen: tuple[Any, ...] = ()
         self.changed(thorough=True)

@@ -17,9 +17,11 @@ from torch import Tensor
 from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     require_choice,
+    require_floats,
     require_positive,
     require_range,
     require_sequence,
+    require_state,
 )
 
 FORMS = ("parallel", "chunked", "recurrent")
@@ -71,6 +73,7 @@ def linear_attention(
 
 def elu_plus_one(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Make numbers positive: x + 1 above 0, eˣ below, exact where elu rounds to -1."""
+    require_floats("x", x)
     return x.clamp(max=0).exp() + x.relu()
 
 
@@ -129,6 +132,7 @@ def delta_step(
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B 1 V"], Float[Tensor, "*B D V"]]:
     """Return what one token reads and the state after it, in float32 at least."""
+    require_state(query, key, value, state, log_decay=log_decay, beta=beta)
     numbers = query, key, value, log_decay, beta, state
     query, key, value, log_decay, beta, state = widened(*numbers)
     with no_autocast(query):
@@ -151,6 +155,7 @@ def delta_chunk(
     What each token writes depends on what earlier ones wrote: C equations, solved as
     one triangular system.
     """
+    require_state(query, key, value, state, log_decay=log_decay, beta=beta)
     size = log_decay.shape[-2]
     numbers = query, key, value, log_decay, beta, state
     query, key, value, log_decay, beta, state = widened(*numbers)

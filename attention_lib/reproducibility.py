@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attention_lib.validation import require_not_negative
+from attention_lib.validation import require_instance, require_not_negative
 
 # Read once, when a process starts, so whoever starts the process sets it: the recorder,
 # the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
@@ -95,6 +95,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
     So parts that are frozen in evaluation mode stay so; ``model.train()`` changes them.
     """
+    require_instance("model", model, nn.Module)
     modes = [(part, part.training) for part in model.modules()]
     if any(training for _, training in modes):  # a server calls this at every step
         model.eval()

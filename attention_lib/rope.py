@@ -19,6 +19,7 @@ from attention_lib.validation import (
     require_angles,
     require_base,
     require_choice,
+    require_instance,
     require_rotation,
     require_rows,
     require_scaling,
@@ -53,6 +54,9 @@ def rope_frequencies(
         base: about how many positions the slowest pair needs per radian.
         scaling: an empty one leaves the frequencies as they are.
     """
+    require_base(base=base)
+    require_rotation(positions, head_dim)
+    require_instance("scaling", scaling, Mapping)
     kind = scaling.get("rope_type", "default")
     grown: float | Tensor = base
     if kind == "dynamic" and positions.numel():
@@ -76,11 +80,10 @@ def grows_beyond(scalings: Iterable[Scaling | None]) -> int | None:
         The trained length of ``dynamic``, the shortest if there are several; None if no
         scaling depends on the length.
     """
-    lengths = [
-        each[_LENGTH]
-        for each in scalings
-        if each is not None and each.get("rope_type") == "dynamic"
-    ]
+    given = [each for each in scalings if each is not None]
+    for each in given:
+        require_scaling(each, SCALINGS)
+    lengths = [each[_LENGTH] for each in given if each["rope_type"] == "dynamic"]
     return min(lengths, default=None)
 
 
@@ -156,7 +159,6 @@ def rope_angles(
         ValueError: an odd width; a base that is not above 0; an unknown ``rope_type``
             or key, a missing key, or a number out of bounds.
     """
-    require_base(base=base)
     require_rotation(positions, head_dim)
     if scaling is not None:
         require_scaling(scaling, SCALINGS, head_dim=head_dim, base=base)

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from attention_lib.validation import (
     require_above_zero,
     require_calls,
+    require_choice,
     require_flags,
     require_function,
     require_positive,
@@ -80,6 +81,7 @@ class Comparison:
 
     def ratios(self, name: str) -> list[float]:
         """Return, round by round, the time of a call over that of the first."""
+        require_choice("name", name, self.seconds)
         times, first = self.seconds[name], next(iter(self.seconds.values()))
         return [a / b for a, b in zip(times, first, strict=True)]
 

@@ -16,13 +16,20 @@ from torch import Tensor, nn
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.norms import QKNorm, RMSNorm
-from attention_lib.rope import Scaling, grows_beyond, rope_angles, rope_attention_factor
+from attention_lib.rope import (
+    SCALINGS,
+    Scaling,
+    grows_beyond,
+    rope_angles,
+    rope_attention_factor,
+)
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
     require_choice,
     require_instance,
     require_llama,
     require_positive,
+    require_scaling,
     require_tokens,
 )
 
@@ -90,7 +97,8 @@ class LlamaConfig:
 
     Raises:
         TypeError: a size that is not an int; a choice that is not True or False.
-        ValueError: a size below 1; heads that do not divide each other or the width.
+        ValueError: a size below 1; heads that do not divide each other or the width; a
+            base or a scaling that ``rope_angles`` refuses.
     """
 
     vocab_size: int
@@ -111,6 +119,8 @@ class LlamaConfig:
 
     def __post_init__(self) -> None:
         require_llama(self)
+        if self.rope_scaling is not None:
+            require_scaling(self.rope_scaling, SCALINGS, base=self.rope_base)
 
 
 class LlamaBlock(nn.Module):
@@ -122,6 +132,7 @@ class LlamaBlock(nn.Module):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
+        require_instance("config", config, LlamaConfig)
         head_dim = config.head_dim or config.d_model // config.num_heads
         # YaRN multiplies queries and keys, so each score by the square.
         factor = rope_attention_factor(config.rope_scaling)

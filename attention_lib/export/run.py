@@ -7,7 +7,7 @@ Shapes: B batch, T tokens.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,9 @@ from torch import Tensor, nn
 
 import attention_lib.rope as rope  # whose functions are exchanged, so as a whole
 from attention_lib.validation import (
+    require_instance,
+    require_names,
+    require_new_file,
     require_path,
     require_place,
     require_positive,
@@ -30,8 +33,9 @@ PACKAGES = "onnx", "onnxscript", "onnxruntime"
 LARGE = 1_500_000_000  # bytes; a single file holds less than 2³¹
 
 
-def require_packages(packages: Iterable[str]) -> None:
+def require_packages(packages: Sequence[str]) -> None:
     """Raise an error that lists what to install, if a package is missing."""
+    require_names(packages=packages)
     if missing := [name for name in packages if find_spec(name) is None]:
         raise ModuleNotFoundError(
             f"{missing[0]} is not installed: pip install {' '.join(PACKAGES)}"
@@ -156,8 +160,11 @@ def write_onnx(
         options: of ``torch.onnx.export``.
 
     Raises:
-        ValueError: a model that the exporter cannot follow.
+        TypeError: not a model; not a path.
+        ValueError: a model that the exporter cannot follow; a path that is a folder.
     """
+    require_instance("model", model, nn.Module)
+    path = require_new_file(path)
     if isinstance(options.get("dynamic_shapes"), list):
         options["dynamic_shapes"] = tuple(options["dynamic_shapes"])
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]

@@ -137,7 +137,7 @@ def show_bars(
     Raises:
         TypeError: bars that are not a mapping; labels in a single string.
         ValueError: more groups than there are colours, or none; not one height for each
-            label; only nan.
+            label; only nan; inf.
     """
     if isinstance(labels, str):
         raise TypeError(f"labels must be a list; got {labels!r}")
@@ -145,6 +145,8 @@ def show_bars(
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(arrays.items()):
+        if np.isinf(heights).any():  # it would be drawn as a bar of height 0
+            raise ValueError(f"{name} holds inf: leave it out, or write nan")
         positions = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
         hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(

@@ -85,6 +85,8 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: DecoderConfig, layer: LayerConfig) -> None:
         super().__init__()
+        require_instance("config", config, DecoderConfig)
+        require_instance("layer", layer, LayerConfig)
         self.config = layer
         self.rotation = config.rotations.index(layer.rotation)
         self.attention = _make_attention(config, layer)

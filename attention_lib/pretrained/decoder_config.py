@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from attention_lib.norms import QKNorm
-from attention_lib.rope import Layout
+from attention_lib.rope import SCALINGS, Layout
 from attention_lib.validation import (
     require_above_zero,
+    require_base,
     require_choice,
     require_flags,
     require_groups,
     require_heads,
     require_instance,
+    require_pairs,
     require_positive,
+    require_scaling,
 )
 
 EXPERT_OPTIONS = "num_experts", "experts_per_token", "expert_limit", "expert_alpha"
@@ -31,11 +34,24 @@ class LayerConfig:
         window: how many tokens a query sees, including its own; all when left out.
         rope_base: of the frequencies, see ``rope_angles``; None for no rotation.
         rope_scaling: how the angles are stretched; see ``rope_angles``.
+
+    Raises:
+        TypeError: a window that is not an int; a base that is not a number; a scaling
+            that is not a mapping.
+        ValueError: a window below 1; a base or a scaling that ``rope_angles`` refuses.
     """
 
     window: int | None = None
     rope_base: float | None = 10_000.0
     rope_scaling: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is not None:
+            require_positive(window=self.window)
+        if self.rope_base is not None:
+            require_base(rope_base=self.rope_base)
+        if self.rope_scaling is not None:
+            require_scaling(self.rope_scaling, SCALINGS, base=self.rope_base)
 
     @property
     def rotation(self) -> Rotation:
@@ -54,6 +70,10 @@ class LatentConfig:
         rope_dim: width of the rotated part.
         value_dim: width of a value.
         layout: the pairs of the rotation; see ``apply_rope``.
+
+    Raises:
+        TypeError: a width that is not an int.
+        ValueError: a width below 1; an odd ``rope_dim``; an unknown layout.
     """
 
     q_latent_dim: int | None
@@ -62,6 +82,14 @@ class LatentConfig:
     rope_dim: int
     value_dim: int
     layout: Layout = "interleaved"
+
+    def __post_init__(self) -> None:
+        names = "kv_latent_dim", "nope_dim", "value_dim"
+        require_positive(**{name: getattr(self, name) for name in names})
+        if self.q_latent_dim is not None:
+            require_positive(q_latent_dim=self.q_latent_dim)
+        require_pairs(rope_dim=self.rope_dim)
+        require_choice("layout", self.layout, get_args(Layout))
 
 
 @dataclass(frozen=True)

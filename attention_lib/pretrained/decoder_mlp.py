@@ -11,11 +11,17 @@ from torch import Tensor, nn
 from attention_lib.precision import widened
 from attention_lib.pretrained.decoder_config import DecoderConfig
 from attention_lib.tiny_llama import SwiGLU
-from attention_lib.validation import require_choice, require_positive
+from attention_lib.validation import (
+    require_choice,
+    require_instance,
+    require_positive,
+    require_tokens,
+)
 
 
 def make_mlp(config: DecoderConfig) -> nn.Module:
     """Make the MLP of one layer."""
+    require_instance("config", config, DecoderConfig)
     width, hidden = config.d_model, config.hidden_dim
     if config.mlp == "experts":
         return Experts(config)
@@ -41,12 +47,14 @@ class PlainMLP(nn.Module):
         super().__init__()
         require_positive(d_model=d_model, hidden_dim=hidden_dim)
         require_choice("activation", activation, ("gelu", "gelu_tanh"))
+        self.d_model = d_model
         self.up_proj = nn.Linear(d_model, hidden_dim)
         self.down_proj = nn.Linear(hidden_dim, d_model)
         self.approximate = "tanh" if activation == "gelu_tanh" else "none"
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Compute each output token from the input token at the same position."""
+        require_tokens(x, self.up_proj, self.d_model)
         return self.down_proj(F.gelu(self.up_proj(x), approximate=self.approximate))
 
 
@@ -62,7 +70,10 @@ class Experts(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
+        require_instance("config", config, DecoderConfig)
+        require_choice("mlp, in config,", config.mlp, ("experts",))
         experts, width, hidden = config.num_experts, config.d_model, config.hidden_dim
+        self.d_model = width
         self.router = nn.Linear(width, experts)
         self.experts_gate_up = nn.Parameter(torch.empty(experts, width, 2 * hidden))
         self.experts_gate_up_bias = nn.Parameter(torch.zeros(experts, 2 * hidden))
@@ -75,6 +86,7 @@ class Experts(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Send each token through its experts, and mix their outputs."""
+        require_tokens(x, self.router, self.d_model)
         scores, indices = self.router(x).topk(self.chosen, dim=-1)  # (B, T, chosen)
         (scores,) = widened(scores)
         shares = scores.softmax(dim=-1)

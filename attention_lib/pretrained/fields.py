@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from attention_lib.validation import require_instance
+
 # Fields that do not affect the numbers that a model computes in evaluation.
 # fmt: off
 HARMLESS = {
@@ -79,6 +81,7 @@ class Fields:
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
+        require_instance("fields", fields, Mapping)
         self.left = {n: value for n, value in fields.items() if n not in HARMLESS}
         self.family = fields["model_type"]
         for wanted, fits, names in KINDS:

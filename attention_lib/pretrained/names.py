@@ -1,5 +1,6 @@
 """The names and the layout of our weights in a family's files."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attention_lib.pretrained.configs import READERS
-from attention_lib.validation import require_choice
+from attention_lib.validation import require_choice, require_mapping
 
 
 def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
@@ -24,7 +25,7 @@ def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Ten
         ValueError: an unknown family; a name that no ``Decoder`` has.
     """
     require_choice("family", family, READERS)
-    if not isinstance(name, str) or not name.startswith(_STARTS):
+    if not isinstance(name, str) or not _OURS.fullmatch(name):
         raise ValueError(
             "name must be that of a weight of a Decoder, such as 'blocks.0.attention."
             f"q_proj.weight'; got {name!r}"
@@ -42,25 +43,43 @@ def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, T
 
     Args:
         family: the file's ``model_type``.
-        weights: of our ``Decoder``, by their names; queries before keys before values.
+        weights: of our ``Decoder``, by their names.
 
     Raises:
-        ValueError: an unknown family; a name that no ``Decoder`` has.
+        TypeError: weights that are not a mapping of tensors.
+        ValueError: an unknown family; a name that no ``Decoder`` has; queries without
+            keys or values, which GPT-2 keeps in one tensor.
     """
-    parts: dict[str, list[Tensor]] = {}
+    require_mapping("weights", weights, Tensor)
+    parts: dict[str, dict[int, Tensor]] = {}
     for name, weight in weights.items():
-        if not name.startswith(_STARTS):
+        if not _OURS.fullmatch(name):
             raise ValueError(f"weights must be those of a Decoder; got {name!r}")
         source, change = published_names(family, name)
-        transposed = getattr(change, "keywords", {}).get("flip", change) is torch.t
-        parts.setdefault(source, []).append(weight.t() if transposed else weight)
+        third = getattr(change, "keywords", {"part": 0})
+        transposed = third.get("flip", change) is torch.t
+        own = weight.t() if transposed else weight
+        parts.setdefault(source, {})[third["part"]] = own
+    for source, each in parts.items():
+        if ".c_attn." in source and len(each) < 3:
+            raise ValueError(
+                f"weights must hold queries, keys and values, for {source}; got "
+                f"{len(each)} of them"
+            )
     return {
-        source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()
+        source: torch.cat([each[part] for part in sorted(each)], dim=-1).contiguous()
+        for source, each in parts.items()
     }
 
 
-# How the names of a ``Decoder``'s weights begin.
-_STARTS = "token_embedding.", "position_embedding.", "blocks.", "last_norm.", "head."
+# The names of a ``Decoder``'s weights.
+_OURS = re.compile(
+    r"(token_embedding|position_embedding|last_norm|head)\.(weight|bias)"
+    r"|blocks\.\d+\.((attention|mlp)(_out)?_norm\.(weight|bias)"
+    r"|attention\.(([qkv]|out)_proj|q_proj\.[012]|[qk]_norm|kv_\w+)\.(weight|bias)"
+    r"|attention\.sinks|mlp\.(gate_proj|up_proj|down_proj|router)\.(weight|bias)"
+    r"|mlp\.experts_(gate_up|down)(_bias)?)"
+)
 _NAMES = {
     "token_embedding": "model.embed_tokens",
     "last_norm": "model.norm",

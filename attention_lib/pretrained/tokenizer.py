@@ -1,6 +1,7 @@
 """The tokenizer of a published model: ids, special tokens, and a template for chats."""
 
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from attention_lib.validation import (
     require_flags,
     require_ids,
     require_instance,
+    require_mapping,
     require_messages,
     require_text,
 )
@@ -33,6 +35,11 @@ class Tokenizer:
         vocab_size: how many ids there are.
         bos: the id that begins a text, if any.
         eos: the id that ends one, if any.
+
+    Raises:
+        TypeError: a different kind of tokenizer; names or a template that are not
+            texts; ids that are not whole numbers.
+        ValueError: a prefix outside the vocabulary.
     """
 
     def __init__(
@@ -45,13 +52,19 @@ class Tokenizer:
         template: str | None = None,
     ) -> None:
         require_instance("inner", inner, tokenizers.Tokenizer)
-        require_instance("names", names, Mapping)
+        require_mapping("names", names, str)
+        if template is not None:
+            require_instance("template", template, str)
         self._inner, self._names = inner, dict(names)
-        self.prefix, self.template = list(prefix), template
         self.vocab_size = inner.get_vocab_size()
+        self.prefix = require_ids(prefix, self.vocab_size, "prefix")
+        self.template = template
         self.bos = inner.token_to_id(names.get("bos_token", ""))
         self.eos = inner.token_to_id(names.get("eos_token", ""))
-        self.ends = {*ends, self.eos} - {None}
+        known = require_ids(
+            list(ends) if isinstance(ends, Set) else ends, sys.maxsize, "ends"
+        )
+        self.ends = {*known, self.eos} - {None}
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without ``prefix``.

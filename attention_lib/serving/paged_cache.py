@@ -8,6 +8,7 @@ Shapes: B texts that are read together, T new tokens of each, K tokens of the lo
 text, H heads, D head_dim, V value width.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
@@ -21,11 +22,14 @@ from torch import Tensor
 from attention_lib.kv_cache import KVCache
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import (
+    require_ids,
     require_instance,
     require_not_negative,
     require_page,
     require_positive,
+    require_slots,
     require_tables,
+    require_whole,
 )
 
 
@@ -49,6 +53,8 @@ class PagePool:
 
     def lookup(self, hashes: Sequence[bytes]) -> list[int]:
         """Return the pages with these hashes, up to the first that is unknown."""
+        for each in hashes:
+            require_instance("each of hashes", each, bytes)
         known = takewhile(lambda each: each in self.by_hash, hashes)
         return [self.by_hash[each] for each in known]
 
@@ -82,6 +88,7 @@ class PagePool:
     def register(self, page: int, page_hash: bytes) -> None:
         """Make a full page known by its hash, unless another page holds the same."""
         require_page(page, self.users)
+        require_instance("page_hash", page_hash, bytes)
         if page_hash not in self.by_hash:
             self.by_hash[page_hash], self.hashes[page] = page, page_hash
 
@@ -101,7 +108,8 @@ def page_hash(previous: bytes, token_ids: Sequence[int]) -> bytes:
         token_ids: the tokens of the page.
     """
     require_instance("previous", previous, bytes)
-    return sha256(previous + repr(list(token_ids)).encode()).digest()
+    ids = require_ids(token_ids, sys.maxsize, "token_ids")
+    return sha256(previous + repr(ids).encode()).digest()
 
 
 class PagedLayer:
@@ -134,6 +142,7 @@ class PagedLayer:
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Write the new tokens to their slots, and return all of each text."""
+        require_slots(key, value, self)
         for pages, new in ((self.keys, key), (self.values, value)):
             # Under autocast, new keys and values may have another type.
             pages[:, self.new_slots] = new.transpose(0, 1).to(pages.dtype)
@@ -204,8 +213,10 @@ class PagedCache:
         device, count = self.pages[0][0].device, len(new_tokens[0])
         slots = slots.to(device)
         layers = [PagedLayer(*own, slots[:, -count:], slots) for own in self.pages]
+        token_ids = torch.tensor(new_tokens, device=device)  # (B, T), or (1, T)
+        require_whole("new_tokens", token_ids)
         return {
-            "token_ids": torch.tensor(new_tokens, device=device),  # (B, T), or (1, T)
+            "token_ids": token_ids,
             "positions": positions[:, -count:].to(device),
             "mask": None if mask is None else mask.to(device),
             "cache": KVCache(layers),

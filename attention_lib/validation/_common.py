@@ -39,10 +39,13 @@ def require_int(name: str, number: Any) -> None:
         return  # a size
     if isinstance(number, bool) or not isinstance(number, INTS):
         hint = ": convert it with `int(...)`" * isinstance(number, np.integer)
-        received = repr(number)
-        if shape := getattr(number, "shape", ()):
-            received = f"{type(number).__name__} of shape {tuple(shape)}"
-        raise TypeError(f"{name} must be an int; got {received}{hint}")
+        raise TypeError(f"{name} must be an int; got {_received(number)}{hint}")
+
+
+def _received(number: Any) -> str:
+    if shape := getattr(number, "shape", ()):
+        return f"{type(number).__name__} of shape {tuple(shape)}"
+    return repr(number)
 
 
 def require_between(name: str, number: Any, least: int, most: int, words: str) -> None:
@@ -55,7 +58,7 @@ def require_number(
     name: str, number: Any, wanted: str, fits: Callable[[Any], bool], hint: str = ""
 ) -> None:
     if isinstance(number, bool) or not isinstance(number, Real):
-        raise TypeError(f"{name} must be a number; got {number!r}")
+        raise TypeError(f"{name} must be a number; got {_received(number)}")
     # A whole number may be larger than every float.
     huge = isinstance(number, int) and abs(number) > sys.float_info.max
     if huge or not fits(number):

@@ -254,6 +254,61 @@ def require_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
             )
 
 
+def require_state(query: Any, key: Any, value: Any, state: Any, **numbers: Any) -> None:
+    """Check (..., T, D) twice, (..., T, V), a state (..., D, V), numbers (..., T, 1).
+
+    Types may differ: a state is kept in float32.
+    """
+    given = {"query": query, "key": key, "value": value, "state": state, **numbers}
+    for name, array in given.items():
+        require_floats(name, array)
+        require_same_device(name, array, "the query", query)
+        if array.ndim < 2:
+            refuse_axes(name, array)
+    *rows, width = query.shape
+    value_dim = value.shape[-1]
+    wanted = {"key": (*rows, width), "value": (*rows, value_dim)}
+    wanted["state"] = (*rows[:-1], width, value_dim)
+    wanted |= dict.fromkeys(numbers, (*rows, 1))
+    for name, shape in wanted.items():
+        if given[name].shape != shape:
+            raise ValueError(
+                f"{name} must be {tuple(shape)} for a query {tuple(query.shape)}; got "
+                f"{tuple(given[name].shape)}"
+            )
+
+
+def require_context(shape: Any) -> None:
+    """Check the shape of a result, (..., Q, V)."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise TypeError(f"shape must be a tuple of ints; got {shape!r}")
+    for size in shape:
+        require_positive(**{"each size of shape": size})
+    if len(shape) < 2:
+        raise ValueError(f"shape must be (..., Q, V); got {tuple(shape)}")
+
+
+def require_piece(scores: Any, value: Any, context: Tensor) -> None:
+    """Check scores (..., Q, K) and values (..., K, V) that go into a context."""
+    require_table(scores)
+    require_floats("value", value)
+    for name, array in (("scores", scores), ("value", value)):
+        require_same_device(name, array, "the sums", context)
+    *rows, value_dim = context.shape
+    if scores.shape[:-1] != (*rows,):
+        raise ValueError(
+            f"scores must be ({', '.join(map(str, rows))}, K) for a result "
+            f"{tuple(context.shape)}; got {tuple(scores.shape)}"
+        )
+    fits = (*rows[:-1], scores.shape[-1], value_dim)
+    whole = value.shape[-2:] == fits[-2:]
+    if not whole or not broadcasts(value.shape, fits, until=-2):
+        raise ValueError(
+            f"value must be {fits}, one row for each column of the scores; got "
+            f"{tuple(value.shape)}"
+        )
+
+
 def require_table(scores: Any) -> None:
     """Check a table of scores, (..., Q, K)."""
     require_floats("scores", scores)

@@ -33,7 +33,7 @@ FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
 
 def require_dtype(dtype: Any) -> None:
     """Check that a dtype is one that weights can have."""
-    require_instance("dtype", dtype, torch.dtype)
+    require_kind("dtype", dtype, torch.dtype)
     if dtype not in FLOATS:
         wanted = ", ".join(map(str, FLOATS))
         raise ValueError(f"dtype must be one of {wanted}; got {dtype}")
@@ -50,6 +50,31 @@ def require_device(device: Any) -> None:
         raise ValueError(
             f"device must be one that exists; got {device!r}: {words}"
         ) from None
+
+
+def require_placement(device: Any, dtype: Any = None) -> None:
+    """Check where a tensor is made, and of which type, as far as these are given."""
+    if device is not None and not isinstance(device, torch.device):
+        require_device(device)
+    if dtype is not None:
+        require_dtype(dtype)
+
+
+def require_slots(key: Any, value: Any, cache: Any) -> None:
+    """Check that new keys and values (B, H, T, ...) go into the pages of a layer."""
+    batch, count = cache.new_slots.shape
+    for name, new, pages in (
+        ("keys", key, cache.keys),
+        ("values", value, cache.values),
+    ):
+        require_kind(name, new, Tensor)
+        require_same_device(name, new, "the pages", pages)
+        wanted = batch, pages.shape[0], count, pages.shape[2]
+        if new.shape != wanted:
+            raise ValueError(
+                f"{name} must be {wanted} for the pages of this cache; got "
+                f"{tuple(new.shape)}: make the cache of the same model"
+            )
 
 
 def require_dim(x: Tensor, dim: Any) -> None:
@@ -358,6 +383,11 @@ def require_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> 
 def require_crop(length: Any, kept: int) -> None:
     """Check the length that a cache is truncated to."""
     require_between("length", length, 0, kept, f"{kept}, the tokens in the cache")
+
+
+def require_added(count: Any, kept: int) -> None:
+    """Check how many of the tokens in a cache are the last call's."""
+    require_between("count", count, 1, kept, f"{kept}, the tokens in the cache")
 
 
 def require_space(

@@ -89,7 +89,15 @@ def require_instance(name: str, thing: Any, kind: type) -> None:
     """Check that an object, perhaps compiled, is of a kind, such as ``nn.Module``."""
     if not isinstance(thing, kind) and not isinstance(uncompiled(thing), kind):
         received = repr(thing) if isinstance(thing, type) else type(thing).__name__
-        raise TypeError(f"{name} must be a {kind.__name__}; got {received}")
+        an = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"{name} must be {an} {kind.__name__}; got {received}")
+
+
+def require_mapping(name: str, entries: Any, kind: type) -> None:
+    """Check that an object maps names to objects of a kind."""
+    require_instance(name, entries, Mapping)
+    for key, entry in entries.items():
+        require_instance(f"{name}[{key!r}]", entry, kind)
 
 
 def require_calls(**calls: Any) -> None:
@@ -220,8 +228,6 @@ def require_llama(config: Any) -> None:
         require_positive(window=config.window)
     if config.qk_norm is not None:
         require_choice("qk_norm", config.qk_norm, ("rms", "rms_plus_one"))
-    if config.rope_scaling is not None:
-        require_instance("rope_scaling", config.rope_scaling, Mapping)
 
 
 def require_run(config: Any) -> None:

@@ -2,11 +2,20 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
 import attention_lib as al
-from attention_lib import cross_attention, data, plotting, pretrained, serving, training
+from attention_lib import (
+    cross_attention,
+    data,
+    interpret,
+    plotting,
+    pretrained,
+    serving,
+    training,
+)
 from attention_lib.decode_step import make_decode_step
 from attention_lib.export import DynamicCacheStep, export_model
 from tests.library.wrong_calls import (
@@ -64,6 +73,13 @@ MODEL(IDS.repeat(1, 2), cache=FULL)
 KEPT = cross_attention.cache_memory(OTHER, X)
 SMALL = al.TinyLM(al.ModelConfig(5, 8, 4, 2, 1)).eval()
 GREAT = training.TrainConfig(steps=4, batch_size=2, learning_rate=1e6)
+
+
+def patched(value):
+    with interpret.patch_heads(SMALL, {(0, 0): value}):
+        SMALL(IDS)
+
+
 # Calls that were once refused in words about something that the caller had not given.
 MISLED = {
     "mask (2, 3) does not broadcast to the scores (2, 2, 3, 3): padding is (batch, 1, "
@@ -150,7 +166,7 @@ MISLED = {
     "(without a rope_type it is 'default')": lambda: pretrained.read_config(
         FIELDS | {"rope_scaling": {"factor": 2.0}}
     ),
-    "sizes['batch'] must be a Iterable; got int": lambda: export_model(
+    "sizes['batch'] must be an Iterable; got int": lambda: export_model(
         MODEL, "model.onnx", sizes={"batch": 2}
     ),
     "the draft refuses the text: token_ids must be between 0 and 4": lambda: (
@@ -158,6 +174,10 @@ MISLED = {
     ),
     "guesses must be whole numbers in one row; got NoneType: give": lambda: (
         serving.speculative_generate(MODEL, lambda *_: None, IDS, max_new_tokens=3)
+    ),
+    "value must be a number; got ndarray of shape (2,)": lambda: patched(np.zeros(2)),
+    "w holds inf: leave it out": lambda: plotting.show_bars(
+        {"w": [1, torch.inf]}, ["a", "b"], xlabel="", ylabel=""
     ),
     "w holds only nan": lambda: plotting.show_bars(
         {"w": [torch.nan]}, ["a"], xlabel="", ylabel=""

@@ -113,6 +113,8 @@ DYNAMIC = al.export.DynamicCacheStep(MODEL).example(1, 2, 2)
 STATIC = al.export.StaticCacheStep(MODEL, 8).example(1, 2)
 
 TELLER = al.stories.Teller(random.Random(0))
+KEYS = torch.zeros(1, 2, 2, 2)  # of one text: two heads, two tokens
+TIMES = al.timing.Comparison({"a": [1.0], "b": [2.0]})
 
 SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
@@ -121,6 +123,11 @@ NO_COMPARED = [None, "x", 1, [[1, 2, 3]], IDS.numpy(), IDS.float(), IDS == 1, ID
 NO_PATCH = [None, "x", [0.0], np.zeros(2), ROW[0, :3], torch.zeros(5, 3, 2), IDS[0, 0],
             torch.zeros(2) + 1j, torch.zeros(2).to("meta")]
 NO_PLACE = [None, "x", 0, (0,), (0, 1, 0), (0.0, 1), (0, True), (2, 0), (0, 2), (-1, 0)]
+
+
+def evaluated(model):
+    with al.reproducibility.evaluation_mode(model):
+        pass
 
 
 def replaced_heads(model, values):
@@ -133,6 +140,21 @@ def replaced_path(**given):
         SPLIT(IDS)
 
 
+def paged(keys, values):
+    cache = PAGES.prepare([[0, 1]], [0], [[1, 2]])["cache"]
+    return cache.layers[0].append(keys, values)
+
+
+def windowed(positions, count):
+    cache = al.kv_cache.WindowCache(2, 2, 8, 4)
+    cache.append(KEYS.repeat(2, 1, 1, 2), KEYS.repeat(2, 1, 1, 2))
+    return cache.add_positions(positions, count)
+
+
+def mixed(scores, value, shape=(2, 3, 5)):
+    al.flash_attention.OnlineSoftmax(shape).add(scores, value)
+
+
 def released(page):
     pool = al.serving.PagePool(2)
     pool.allocate()
@@ -141,6 +163,17 @@ def released(page):
 
 # A function, arguments that are right, and for each argument what is wrong.
 CALLS = [
+    (windowed, {"positions": torch.tensor([1, 2]), "count": 2},
+     {"positions": ["x", [1, 2], torch.ones(2), torch.ones(1, 3, dtype=torch.int64)],
+      "count": [*NO_SIZE, 3]}),
+    (TIMES.ratios, {"name": "b"}, {"name": [None, "c", 1]}),
+    (al.kv_cache.WeightsWatch, {"model": MODEL}, {"model": NO_MODEL}),
+    (evaluated, {"model": MODEL}, {"model": NO_MODEL}),
+    (al.export.require_packages, {"packages": ["onnx"]},
+     {"packages": ["onnx", 3, [3]]}),
+    (al.export.write_onnx,
+     {"model": LINEAR, "args": (ROW,), "path": Path(WEIGHTS, "plain.onnx")},
+     {"model": NO_MODEL, "path": [*NO_PATH, WEIGHTS]}),
     (t.next_token_loss, {"logits": LOGITS, "token_ids": IDS, "lengths": LENGTHS},
      # The last lengths leave no target: the loss is nan then, as its docstring says.
      {"logits": [*NO_FLOATS, ROW, LOGITS[:, 1:], LOGITS[:1]],
@@ -226,17 +259,22 @@ CALLS = [
     (PAGES.prepare, {"tables": [[0, 1]], "starts": [1], "new_tokens": [[1, 2]]},
      {"tables": [None, [], 0, [0], [[0]], [[0, 2]], [[-1, 0]], [[0, 1], [1, 0]]],
       "starts": [None, [], 1, [-1], [0.5], [1, 1]],
-      "new_tokens": [[], [1], [[]], [[1, 2], [1]]]}),
+      "new_tokens": [[], [1], [[]], [[1, 2], [1]], [[0.5, 1.5]], [[True, False]]]}),
     (PAGES.prepare, {"tables": [[0], [1]], "starts": [1, 1], "new_tokens": [[1]] * 2},
      {"tables": [[[0], [0]], [[1], [1]]]}),
     (PAGES.prepare, {"tables": [[0], [1]], "starts": [0, 0],
                      "new_tokens": [[1, 2], [1]]}, {"starts": [[0, 1]]}),
     (PAGES.copy_page, {"source": 0, "target": 1},
      {"source": [*NO_INT, -1, 2], "target": [*NO_INT, -1, 2]}),
+    (USED.lookup, {"hashes": [b""]}, {"hashes": ["ab", [None], [3]]}),
     (USED.acquire, {"page": 1}, {"page": [*NO_INT, -1, 2]}),
-    (USED.register, {"page": 1, "page_hash": b""}, {"page": [*NO_INT, -1, 2]}),
+    (USED.register, {"page": 1, "page_hash": b""},
+     {"page": [*NO_INT, -1, 2], "page_hash": [None, "", 3]}),
     (al.serving.page_hash, {"previous": b"", "token_ids": [1]},
-     {"previous": [None, "", 3]}),
+     {"previous": [None, "", 3], "token_ids": NO_ROW}),
+    (paged, {"keys": KEYS, "values": KEYS},
+     {name: [None, "x", KEYS.numpy(), KEYS[:, :1], KEYS[:, :, :1], KEYS[..., :1],
+             KEYS.to("meta")] for name in ("keys", "values")}),
     (released, {"page": 0}, {"page": [*NO_INT, -1, 1, 2]}),
     (al.serving.paged_cache.pages_for, {"length": 3, "page_len": 2},
      {"length": [*NO_INT, -3], "page_len": NO_SIZE}),
@@ -319,6 +357,10 @@ LATENT_DECODER = PLAIN | {
     "layers": (al.pretrained.LayerConfig(),),
     "latent": al.pretrained.decoder_config.LatentConfig(None, 4, 4, 4, 4),
 }
+ROUTED = torch.zeros(2, 4, 8)
+EXPERTS = al.pretrained.Decoder(al.pretrained.DecoderConfig(
+    **PLAIN, layers=(al.pretrained.LayerConfig(),), mlp="experts", num_experts=2
+))
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
@@ -341,6 +383,12 @@ RINGS = [
     (al.parallel.shard_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
     (al.parallel.ring_pair_counts, {"length": 8, "num_processes": 2, "causal": True}),
 ]
+
+
+THIRD = "blocks.0.attention."
+ONE = torch.zeros(2, 1, 6)  # one token of two texts
+NO_DEVICE = ["nope", "cuda:99", "", True, 3.5, b"cpu"]
+NO_DTYPE = [None, "float16", torch.int8, torch.bool, torch.complex64, float, 16]
 
 
 def one_more(device):
@@ -388,6 +436,39 @@ CALLS += [
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
       "value": NO_VALUE, "causal": NO_FLAG,
       "scale": [*NO_NUMBER[1:], math.nan, math.inf], "tile": [*NO_SIZE, (4, 0)]}),
+    (al.flash_attention.OnlineSoftmax, {"shape": (2, 3)},
+     {"shape": [None, 3, "ab", (3,), (2, 0), (2, 3.0)], "dtype": NO_DTYPE[1:],
+      "device": NO_DEVICE}),
+    (al.flash_attention.pieces, {"length": 3, "size": 2},
+     {"size": NO_SIZE}),
+    (mixed, {"scores": torch.zeros(2, 3, 4), "value": torch.zeros(4, 5)},
+     {"scores": [*no_like(torch.zeros(2, 3, 4))[:7], torch.zeros(3, 4),
+                 torch.zeros(2, 1, 4), torch.zeros(3, 2, 4), torch.zeros(2, 3, 3)],
+      "value": [*no_like(torch.zeros(4, 5))[:7], torch.zeros(3, 5), torch.zeros(4, 1),
+                torch.zeros(5), torch.zeros(3, 4, 5)]}),
+    *((each, {"query": ONE, "key": ONE, "value": torch.zeros(2, 1, 5),
+              "log_decay": ONE[..., :1], "beta": ONE[..., :1],
+              "state": torch.zeros(2, 6, 5)},
+       {"query": [None, "x", ONE.numpy(), ONE.long()],
+        "key": [None, "x", ONE.numpy(), ONE.long(), ONE[:1], ONE[..., :1], ONE[0]],
+        "value": [None, ONE.long(), ONE[:1], ONE[0]],
+        "log_decay": [None, 0.5, ONE, ONE[:1, :, :1], ONE[:, 0, :1], ONE[..., 0]],
+        "beta": [None, 0.5, ONE, ONE[:1, :, :1], ONE[:, 0, :1], ONE[..., 0]],
+        "state": [None, torch.zeros(2, 5, 6), torch.zeros(6, 5), ONE]})
+      for each in (al.linear_attention.delta_step, al.linear_attention.delta_chunk)),
+    (al.linear_attention.elu_plus_one, {"x": X}, {"x": [None, "x", [1.0], X.long()]}),
+    *((each, right, {"device": NO_DEVICE}) for each, right in (
+        (al.masks.causal_mask, {"query_len": 3}),
+        (al.masks.sliding_window_mask, {"query_len": 3, "window": 2}),
+        (al.sparse_attention.chunk_mask, {"query_len": 3, "chunk_len": 2}),
+        (al.sparse_attention.sink_window_mask,
+         {"query_len": 3, "window": 2, "num_sinks": 1}),
+        (al.positions.sinusoidal_positions, {"length": 3, "d_model": 4}))),
+    (al.kv_cache.LayerCache,
+     {"batch_size": 2, "num_heads": 2, "max_len": 4, "head_dim": 2},
+     {"batch_size": NO_SIZE, "num_heads": NO_SIZE, "max_len": NO_SIZE,
+      "head_dim": NO_SIZE, "value_dim": NO_SIZE[1:], "dtype": NO_DTYPE[1:],
+      "device": NO_DEVICE}),
     (al.timing.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
     (al.timing.compare_times,
      {"calls": {"a": lambda: 1}, "rounds": 1, "min_seconds": 1e-9},
@@ -489,6 +570,12 @@ CALLS += [
                     LENGTHS.half(), LENGTHS.bfloat16()],
       "head_dim": [*NO_SIZE, 3], "base": [*NO_RATE, 1e-300, 10**400],
       "scaling": NO_SCALING}),
+    (al.rope.rope_frequencies,
+     {"positions": torch.arange(3.0), "head_dim": 4, "base": 1e4, "scaling": {}},
+     {"positions": [None, "x", [1.0]], "head_dim": [*NO_SIZE, 3], "base": NO_RATE,
+      "scaling": [None, "x", 2.0]}),
+    (al.rope.grows_beyond, {"scalings": [None, YARN]},
+     {"scalings": [YARN, *([wrong] for wrong in NO_SCALING)]}),
     (al.rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
     (al.rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
      {"x": [None, "x", X.numpy(), X.long(), X[0, 0], X[..., :5]], "layout": NO_CHOICE,
@@ -552,7 +639,8 @@ CALLS += [
      dict.fromkeys(LLAMA, NO_SIZE) |
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
-      "num_kv_heads": [*NO_SIZE, 2]}),
+      "num_kv_heads": [*NO_SIZE, 2], "rope_scaling": NO_SCALING}),
+    (al.tiny_llama.LlamaBlock, {"config": SMALL.config}, {"config": NO_CONFIG}),
     (al.hf_layers.from_transformers(BARE), {"x": X},
      {"x": [None, "x", X.numpy(), X[0], X[..., :5]], "cache": NO_CACHE}),
     (al.kv_cache.KVCache, {"layers": MODEL.new_cache(2).layers},
@@ -566,8 +654,7 @@ CALLS += [
     (al.pretrained.load_pretrained, {"path": WEIGHTS},
      {"path": [*NO_PATH, "missing", "missing.gguf", f"{WEIGHTS}/config.json"]}),
     (al.pretrained.load_pretrained, {"path": GGUF},
-     {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
-      "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
+     {"dtype": NO_DTYPE[1:], "device": NO_DEVICE, "copy": NO_FLAG}),
     *((model, {"token_ids": IDS, "lengths": LENGTHS},
        {"lengths": [*NO_LENGTHS, LENGTHS + 1, LENGTHS - 3]})
       for model in (MODEL, MODEL.stream, MODEL.attention_weights, DECODER)),
@@ -584,15 +671,42 @@ CALLS += [
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
     (al.pretrained.names.published_names, {"family": "llama", "name": "head.weight"},
      {"family": [None, 3, "bert", "gemma"],
-      "name": [None, "x", "model.norm.weight", "transformer.wte.weight"]}),
+      "name": [None, "x", "model.norm.weight", "transformer.wte.weight", "head.x",
+               *(f"blocks.{wrong}" for wrong in (
+                   "x.attention.q_proj.weight", "-1.mlp_norm.weight", "0",
+                   "0.attention.q_proj.bogus", "0.attention.q_proj.3.weight"))]}),
     (al.pretrained.names.published_tensors,
      {"family": "llama", "weights": {"head.weight": ROW}},
-     {"family": [None, "bert"], "weights": [{"foo.weight": ROW}]}),
+     {"family": [None, "bert"],
+      "weights": [None, "x", [ROW], {"foo.weight": ROW}, {"head.weight": None},
+                  {"head.weight": [[1.0]]}, {"blocks.x.mlp_norm.weight": ROW[0]}]}),
+    (al.pretrained.names.published_tensors,
+     {"family": "gpt2",
+      "weights": {f"{THIRD}{part}_proj.bias": ROW[0] for part in "qkv"}},
+     {"weights": [{f"{THIRD}q_proj.bias": ROW[0]}]}),
+    (al.pretrained.Fields, {"fields": FIELDS}, {"fields": [None, "x", [1]]}),
     (al.pretrained.Tokenizer,
      {"inner": tokenizers.Tokenizer(tokenizers.models.BPE()), "names": {}},
-     {"inner": [None, "x"], "names": [None, "x"]}),
+     {"inner": [None, "x"], "names": [None, "x", {"eos_token": 2}],
+      "prefix": [None, "x", 1, [9], [0.5]], "ends": ["x", 1, [None], [0.5], ["</s>"]],
+      "template": [3, b"x", ["x"]]}),
     *((stored.read, {"name": next(iter(names))}, {"name": ["nope", None]})
       for stored, names in OPENED),
+    (al.pretrained.LayerConfig, {},
+     {"window": NO_SIZE[1:], "rope_base": NO_RATE[1:], "rope_scaling": NO_SCALING}),
+    (al.pretrained.LatentConfig, WIDTHS | {"q_latent_dim": None},
+     dict.fromkeys(WIDTHS, NO_SIZE) |
+     {"q_latent_dim": NO_SIZE[1:], "rope_dim": [*NO_SIZE, 3], "layout": NO_CHOICE}),
+    (al.pretrained.DecoderBlock,
+     {"config": DECODER.config, "layer": DECODER.config.layers[0]},
+     {"config": [None, FIELDS, MODEL.config], "layer": [None, 0, DECODER.config]}),
+    (al.pretrained.make_mlp, {"config": DECODER.config},
+     {"config": [None, "gated", FIELDS]}),
+    (al.pretrained.Experts, {"config": EXPERTS.config},
+     {"config": [None, FIELDS, DECODER.config]}),
+    *((each, {"x": ROUTED}, {"x": [*no_like(ROUTED), ROUTED[..., :5], ROUTED[0]]})
+      for each in (EXPERTS.blocks[0].mlp,
+                   al.pretrained.PlainMLP(8, 4, activation="gelu"))),
     (al.pretrained.DecoderConfig, PLAIN | {"layers": (al.pretrained.LayerConfig(),)},
      {"layers": [None, (), (None,), [al.pretrained.LayerConfig()]],
       "latent": [{}, "x", al.pretrained.decoder_config.LatentConfig(None, 4, 4, 6, 4)],
@@ -678,7 +792,8 @@ ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
 ALSO |= {"source": ("token_ids", "the text", "page"), "target": ("page",)}
-ALSO |= {"memories": ("memory",)}
+ALSO |= {"memories": ("memory",), "rope_scaling": ("scaling", "factor")}
+ALSO |= {"scalings": ("scaling", "factor"), "page_hash": ("hash",)}
 ALSO |= {
     "source_lengths": ("lengths",),
     "values": ("value",),
