@@ -8,6 +8,7 @@ from tests.samples.plain_layer import (
     ONES,
     OUT,
     RETURN,
+    SOFTMAX,
     START,
     VALUES,
     after,
@@ -46,7 +47,7 @@ TWINS = {
             "scores = q @ k.tr",
             "scores = q @ k.detach().tr",
         ),
-        f"{DROPS}; times as much (it drops 40%, the reference 10%) in training mode": (
+        f"{DROPS}; times as much (it drops 40%, the reference 10%) in training mode; dropout(7×3×6×6, p=0.4, training=True)": (
             DROP,
             "weights = F.dropout(weights, 0.4, self.training)",
         ),
@@ -82,6 +83,33 @@ TWINS = {
         "; it has more weights: extra": (
             *after(LAST, "self.extra = nn.Parameter(torch.ones(1))"),
             *ends("out = out + self.extra"),
+        ),
+        # Its first step that differs.
+        "softmax(7×3×6×6, dim=1); dim=-1) (in forward": (
+            SOFTMAX,
+            SOFTMAX.replace("-1", "1"),
+        ),
+        "7×3×6×6 are 0.5 times as large": ("math.sqrt(self.head_dim)", "self.head_dim"),
+        "flip(7×3×6×6, 1) (in forward, line": (OUT, "out = weights.flip(1) @ v"),
+        "which the layer does not": ("weights = weights.masked_fill(~seen, 0.0)", ""),
+        "at [0, 1] of 6×6 it has True, not False": ("tril(S - T)", "tril(S - T + 1)"),
+        "are the same, in another order": (
+            "q = self.q_proj(x).view(B, T, self.num_heads, self.head_dim).transpose(1, 2)",
+            "q = self.q_proj(x).view(B, T, 4, 3).permute(0, 3, 1, 2)",
+        ),
+        "gradients end at detach(7×3×6×6)": (OUT, "out = weights.detach() @ v"),
+        "in training mode; gradients end at detach(7×3×6×6)": (
+            OUT,
+            "out = (weights.detach() if self.training else weights) @ v",
+        ),
+        "in bfloat16 (in forward": (
+            SOFTMAX,
+            "weights = scores.bfloat16().softmax(-1).to(scores.dtype)",
+        ),
+        "the layer reads what its call 1 made": (
+            "k = self.k_proj(x)",
+            "k = self.kept = self.k_proj(x) if self.training or not hasattr(self, 'kept')"
+            " or self.kept.shape[:2] != x.shape[:2] else self.kept\n        k = k",
         ),
     },
     ROPE: {
