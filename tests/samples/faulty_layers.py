@@ -21,10 +21,11 @@ from tests.samples.plain_layer import (
     START,
     TRIL,
     VALUES,
-    ZEROS,
     after,
     before,
     ends,
+    hides,
+    masks_if,
 )
 from tests.samples.right_layers import NO_CAUSAL, ROPE, VARIANTS
 
@@ -103,13 +104,13 @@ FAULTS = {
         ),
         "a fill too near 0": (
             *OWN,
-            *(FILL, "scores = scores.masked_fill(~seen, -10.0)", ZEROS, ""),
+            *hides("scores.masked_fill(~seen, -10.0)"),
         ),
         "10 of 15": (
             *NO_CAUSAL,
             *before("scores = scores.masked", "seen = seen.tril(S - T + 1)"),
         ),
-        "in 40 tokens, output 30 does not depend on token 0": (
+        "in 40 tokens, output 30 does not depend on earlier token 0": (
             *NO_CAUSAL,
             *before(
                 "scores = scores.masked", f"seen = seen & ({PLACES} + 30 != {OTHERS})"
@@ -131,6 +132,7 @@ FAULTS = {
         "from 512 to 599, do not depend on earlier token 511": before(
             SOFTMAX, "scores[:, :, 512:, 511:512] = -1e30"
         ),
+        "600 outputs, from 0 to 599, do not depend": ends("out = out - out.mean(0)"),
         "sees the next token, too": ("tril(S - T)", "tril(S - T + 1)"),
     },
     "padding": {
@@ -142,18 +144,8 @@ FAULTS = {
         "by (key, query)": ("mask[:, None] if", "mask[:, None].mT if"),
         "the mask of the first text": ("mask[:, None] if", "mask[:1, None] if"),
         "right padding: the mask is ignored": (MASKED, ""),
-        "changes by 0.91 with hidden token 4": (
-            FILL,
-            "scores = scores * seen",
-            ZEROS,
-            "",
-        ),
-        "below 0.01 with hidden token 4": (
-            FILL,
-            "scores = scores.masked_fill(~seen, -10.0)",
-            ZEROS,
-            "",
-        ),
+        "changes by 0.91 with hidden token 4": hides("scores * seen"),
+        "below 0.01 with hidden token 4": hides("scores.masked_fill(~seen, -10.0)"),
         "may see": (READ, f"({PLACES} != 1) & {READ}"),
         "with hidden token": (DROP, f"{DROP} + 0.01 * v.mean()"),
         "a mask of any pairs": (READ, "seen & mask[:, None, :1]"),
@@ -197,30 +189,15 @@ FAULTS = {
         "not distances alone": (*ROPE, "q @ k.trans", "(q + T) @ k.trans"),
     },
     "empty rows": {
-        "changes by 1.07 with hidden keys": (
-            FILL,
-            "scores = scores.masked_fill(~seen, -1e9)",
-            ZEROS,
-            "",
-        ),
-        "a row that sees nothing is nan": (
-            FILL,
-            "scores = scores.masked_fill(~seen, -torch.inf)",
-            ZEROS,
-            "",
-        ),
+        "changes by 1.07 with hidden keys": hides("scores.masked_fill(~seen, -1e9)"),
+        "that sees nothing is nan": hides("scores.masked_fill(~seen, -torch.inf)"),
         "its gradient is nan": (
             *(FILL, "scores = scores + torch.where(seen, 0, -torch.inf).to(scores)"),
             *("weights.masked_fill(~seen, 0.0)", "weights.nan_to_num(0.0)"),
         ),
     },
     "large scores": {
-        "300 times as large: the future shows": (
-            FILL,
-            "scores = scores.masked_fill(~seen, -1e4)",
-            ZEROS,
-            "",
-        ),
+        "300 times as large: the future": hides("scores.masked_fill(~seen, -1e4)"),
         "30 times as large: nan": (
             SOFTMAX,
             "e = scores.exp()\n        weights = e / e.sum(-1, keepdim=True)",
@@ -300,10 +277,7 @@ FAULTS = {
             "weights = weights * (self.drop(torch.ones_like(weights)) > 0)",
         ),
         "with later token": ("if causal:", "if causal and not self.training:"),
-        "padding changes outputs": (
-            "if mask is not None:",
-            "if mask is not None and not self.training:",
-        ),
+        "padding changes outputs": masks_if("not self.training"),
         "changing text 3": (
             *after(LAST, "self.norm = nn.BatchNorm1d(d_model)"),
             *("self.q_proj(x)", "self.q_proj(self.norm(x.mT).mT)"),
@@ -346,10 +320,7 @@ FAULTS = {
             "= k[:1].expand_as(k), v, k.shape",
         ),
         "wrong positions or values": ("= k, v, k.shape", "= k, 2 * v, k.shape"),
-        "beside a cache the mask is ignored": (
-            "if mask is not None:",
-            "if mask is not None and cache is None:",
-        ),
+        "beside a cache the mask is ignored": masks_if("cache is None"),
         "40 tokens, in pieces of 31, 7, 1, 1": before(
             "if causal:", "if S > T > 5: seen[:, :9] = 0"
         ),
@@ -422,7 +393,10 @@ FAULTS = {
             *(*OWN, *ROPE, "turn(k)", f"turn(k{PAIRS}){PAIRS}"),
         ),
         "the mask comes after the softmax": (*OWN, FILL, "pass"),
-        "sets scores to 0": (*OWN, FILL, "scores = scores * seen", ZEROS, ""),
+        "sets scores to 0": (
+            *OWN,
+            *hides("scores * seen"),
+        ),
         "hides each token from itself": (TRIL, "seen = seen.tril(S - T - 1)"),
     },
     "parameters": {
@@ -470,7 +444,7 @@ OWN_MASKS = {
         "output 0 does not depend on token 0": ("(S - T)", "(S - T - 1)"),
         "True everywhere, output": ("seen & (mask", "(mask"),
         "only the last 8 count": after(TRIL, "seen = seen.triu(S - T - 7)"),
-        "does not depend on token 32": after(TRIL, FAR),
+        "do not depend on earlier token 32": after(TRIL, FAR),
         "in 40 tokens, output": (TRIL, f"{TRIL} if S < 20 else seen"),
     },
     "padding": {
@@ -486,31 +460,17 @@ OWN_MASKS = {
         "by (key, query)": ("mask[:, None] if", "mask[:, None].mT if"),
     },
     "cache": {
-        "with padding beside a cache": (
-            "if mask is not None:",
-            "if mask is not None and cache is None:",
-        ),
         "with later token": after(
             TRIL, "seen = seen if cache is None else seen | True"
         ),
         "does not depend on token 1": ("tril(S - T)", "tril()"),
     },
 }
-# What a check cannot judge.
-UNKNOWN = {
-    "two outputs": (
-        "formula",
-        "no names tell",
-        *after(LAST, "self.o_proj = nn.Linear(1, 1)"),
-    ),
+# Where no names tell queries, keys, values and output apart.
+UNNAMED = {
+    "two outputs": after(LAST, "self.o_proj = nn.Linear(1, 1)"),
     "no keys": (
-        "formula",
-        "no names tell",
         *(KEYS, QUERIES.replace("q_proj", "q"), "self.k_proj(x)", "self.q(x)"),
     ),
-    "odd rows": (
-        "formula",
-        "no names tell",
-        *after(LAST, "self.in_proj = nn.Linear(1, 15)"),
-    ),
+    "odd rows": after(LAST, "self.in_proj = nn.Linear(1, 15)"),
 }

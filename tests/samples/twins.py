@@ -14,6 +14,7 @@ from tests.samples.plain_layer import (
     after,
     before,
     ends,
+    masks_if,
 )
 from tests.samples.right_layers import ROPE
 
@@ -28,9 +29,8 @@ TWINS = {
             RETURN,
             "return F.linear(out, self.out_proj.weight)",
         ),
-        f"{SAME}; apart in outputs; with padding on the left: output": (
-            "if mask is not None:",
-            "if mask is not None and mask[..., 0].all():",
+        f"{SAME}; apart in outputs; with padding on the left: output": masks_if(
+            "mask[..., 0].all()"
         ),
         "apart with padding on the right, other in each text": (
             "seen & (mask[:, None] if",
@@ -43,7 +43,7 @@ TWINS = {
             *("return k, v\n", "Cache.old = True\n        return k, v\n"),
         ),
         f"{SAME}; apart at T = 600": ends("out = out * (1.1 if T > 500 else 1)"),
-        f"{SAME}; in its input's gradient; in the gradient of k_proj.weight": (
+        f"{SAME}; in its input's gradient; in the gradient of k_proj.weight; gradients end at detach(7×3×6×4)": (
             "scores = q @ k.tr",
             "scores = q @ k.detach().tr",
         ),
@@ -97,7 +97,6 @@ TWINS = {
             "q = self.q_proj(x).view(B, T, self.num_heads, self.head_dim).transpose(1, 2)",
             "q = self.q_proj(x).view(B, T, 4, 3).permute(0, 3, 1, 2)",
         ),
-        "gradients end at detach(7×3×6×6)": (OUT, "out = weights.detach() @ v"),
         "in training mode; gradients end at detach(7×3×6×6)": (
             OUT,
             "out = (weights.detach() if self.training else weights) @ v",
