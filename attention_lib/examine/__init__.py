@@ -13,6 +13,7 @@ from torch import nn
 from tqdm import tqdm
 
 from attention_lib.examine import (
+    adapters,
     behaviour,
     caching,
     extremes,
@@ -22,7 +23,6 @@ from attention_lib.examine import (
     tools,
     training,
 )
-from attention_lib.examine.adapters import Calling, FunctionLayer, find_calling
 from attention_lib.examine.outcomes import (
     FaultError,
     NotApplicableError,
@@ -40,15 +40,7 @@ from attention_lib.validation import (
     require_positive,
 )
 
-__all__ = [
-    "CHECKS",
-    "Calling",
-    "Finding",
-    "FunctionLayer",
-    "Report",
-    "examine",
-    "find_calling",
-]
+__all__ = ["CHECKS", "Finding", "Report", "examine"]
 
 # Each check by its name, with its probe and the section that explains it.
 CHECKS: dict[str, tuple[Callable[[Probe], str], str, str]] = {
@@ -136,7 +128,7 @@ def examine(
         if not callable(layer) or isinstance(layer, type):
             raise TypeError(f"layer must be a module or a function; got {title}")
         title = getattr(layer, "__name__", title)
-        layer, d_model = FunctionLayer(layer), None
+        layer, d_model = adapters.FunctionLayer(layer), None
     options: dict[str, Any] = dict(calls=calls, reference=reference, seed=seed)
     findings = []
     with torch.no_grad():  # a probe that needs gradients says so

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.rope import rope_angles
-from attention_lib.validation import require_function
 
 # What we pass, and what layers call it.
 _NAMES = {
@@ -32,33 +31,21 @@ _MASKED = frozenset({"mask", "causal"})
 class FunctionLayer(MultiHeadAttention):
     """Multi-head attention whose heads attend by a function, to be examined.
 
-    Args:
-        function: ``function(query, key, value)``, each (B, H, T, D), returns the same
-            shape, or a tuple that begins with it. It may take ``mask`` or
-            ``attn_mask``, boolean, and ``causal`` or ``is_causal``.
-        d_model: width of the layer.
-        num_heads: number of heads.
-
-    Raises:
-        TypeError: not a function; a width that is not an int.
-        ValueError: a width that the heads do not divide.
+    ``function(query, key, value)``, each (B, H, T, D), returns the same shape, or a
+    tuple that begins with it. It may take ``mask`` or ``attn_mask``, boolean, and
+    ``causal`` or ``is_causal``.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], d_model: int = 12, num_heads: int = 3
-    ) -> None:
-        require_function("function", function)
+    def __init__(self, function: Callable[..., Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            super().__init__(d_model, num_heads, qkv_bias=True)
+            super().__init__(12, 3, qkv_bias=True)
         self.function = function
         try:
             names = list(inspect.signature(function).parameters)
         except ValueError:  # written in C, as torch's own
             names = ["attn_mask", "is_causal"]
         self.words = _words_in(names)
-        self.takes = {"memory"} | (self.words.keys() & {"causal"})
-        self.takes |= {"mask", "causal"} if "mask" in self.words else set()
 
     def _attend(self, *inputs: Any, **_: Any) -> Tensor:
         query, key, value, mask, causal = inputs
@@ -99,9 +86,11 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
     if type(layer).__module__.startswith("x_transformers"):
         takes = _MASKED | {"memory", "cache"}
         return Calling(_call_x_transformers, takes, lambda *_: [None])
-    names = frozenset(inspect.signature(layer.forward).parameters)
     if isinstance(layer, FunctionLayer):
-        names &= {"x", *layer.takes}
+        masks = _MASKED if "mask" in layer.words else _MASKED & layer.words.keys()
+        by_mask = "mask" in masks and "causal" not in layer.words
+        return Calling(nn.Module.__call__, masks | {"memory"}, by_mask=by_mask)
+    names = frozenset(inspect.signature(layer.forward).parameters)
     if "hidden_states" in names:
         extra = {"position_embeddings": "start", "past_key_values": "cache"}
         return Calling(
@@ -127,15 +116,13 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     takes = words.keys() | ({"start"} if "angles" in names else set())
     if not hasattr(layer, "new_cache"):
         takes -= {"cache"}
-    own = layer.words if isinstance(layer, FunctionLayer) else words
-    by_mask = "mask" in takes and "causal" not in own
     three = {"query", "key", "value"} <= names
     known = {*words.values(), "angles", "cache", "query", "key", "value"}
     others = list(inspect.signature(layer.forward).parameters)[0 if three else 1 :]
     return Calling(
         partial(_call_by_names, words, three),
         frozenset(takes | ({"causal"} if "mask" in takes else set())),
-        by_mask=by_mask,
+        by_mask="mask" in takes and "causal" not in words,
         unknown=tuple(name for name in others if name not in known),
     )
 

@@ -9,9 +9,11 @@ import copy
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attention_lib.examine.call_variants import Call
 from attention_lib.examine.formula import probe_formula
 from attention_lib.examine.outcomes import (
     FaultError,
@@ -76,7 +78,7 @@ def probe_deterministic(probe: Probe) -> str:
     if not torch.equal(x, kept):
         raise FaultError(f"the call changes its input{changed_in_place(probe)}")
     words = "a second call differs by {}"
-    if _RANDOM & {*operations_of(partial(probe.run, probe.x(seed=2))).types}:
+    if probe.uses(*_RANDOM):
         words += " (it draws random numbers in evaluation mode)"
     probe.expect_same(probe.run_causal(x), first, words)
     with torch.enable_grad():
@@ -84,7 +86,7 @@ def probe_deterministic(probe: Probe) -> str:
     probe.expect_same(found, first, "without gradients the output differs by {}")
     _expect_nothing_kept(probe, x, first)
     if "mask" in probe.takes:
-        _expect_no_mask_kept(probe, x, first)
+        _expect_no_mask_kept(probe, x)
     for name, value in probe.layer.state_dict().items():
         if not torch.equal(value, state[name]):
             raise FaultError(f"the call changes {name}")
@@ -92,37 +94,35 @@ def probe_deterministic(probe: Probe) -> str:
 
 
 def _expect_nothing_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
-    """Look for what a text of another length, or a cache, leaves in the layer."""
-    for words, batch, length in (
-        ("after a longer text", 2, LONG),
-        ("after a shorter text", BATCH, 3),
-        ("after one text alone", 1, LENGTH),
-    ):
+    """Look for what another call leaves in the layer."""
+    calls = {
+        "a longer text": Call(2, LONG, seed=2),
+        "a shorter text": Call(length=3, seed=2),
+        "one text alone": Call(1, seed=2),
+    }
+    if "cache" in probe.takes:
+        calls["a call with a cache"] = Call(pieces=(4,))
+    if "mask" in probe.takes:
+        calls["a call with a mask"] = Call(mask=partial(Probe.padding, lengths=[4, 6]))
+    for words, call in calls.items():
         try:
-            probe.run_causal(probe.x(batch, length, seed=2))
+            call(probe)
         except ValueError:  # too long for it
             continue
         try:
             found = probe.run_causal(x)
         except Exception as error:
-            words += f" it raises {type(error).__name__}: {first_line(error)}"
-            raise FaultError(words) from error
-        words += " the same call is {} apart: what does it keep between calls?"
-        probe.expect_same(found, first, words)
-    if "cache" in probe.takes:
-        probe.run_causal(x[:, :4].contiguous(), cache=probe.new_cache())
-        found = probe.run_causal(x)
-        probe.expect_same(found, first, "after a call with a cache it is {} apart")
+            words = f"after {words} it raises {type(error).__name__}"
+            raise FaultError(f"{words}: {first_line(error)}") from error
+        words = f"after {words} the same call is {{}} apart: what does it keep"
+        probe.expect_same(found, first, f"{words} between calls?")
 
 
-def _expect_no_mask_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
+def _expect_no_mask_kept(probe: Probe, x: Tensor) -> None:
     mask = probe.padding([4, 6]).clone()
-    before = mask.clone()
     probe.run_causal(x, mask, raw=True)
-    if not torch.equal(mask, before):
+    if not torch.equal(mask, probe.padding([4, 6])):
         raise FaultError("the call changes its mask")
-    found = probe.run_causal(x)
-    probe.expect_same(found, first, "after a call with a mask it is {} apart")
     one, two = probe.padding([4]), probe.padding([2])
     wanted = probe.run_causal(x, one, layer=probe.copied(probe.dtype))
     once, _, again = (probe.run_causal(x, each) for each in (one, two, one))
@@ -140,19 +140,15 @@ def probe_batch(probe: Probe) -> str:
         for row in (0, 2, BATCH - 1):
             alone = probe.run(x[row : row + 1], **options)[0]
             probe.expect_same(alone, whole[row], f"text {row} alone is {{}} apart")
-        changed = x.clone()
-        changed[3] = probe.x(seed=2)[3]
+        found = probe.run(probe.x(other=3), **options)
         words = "changing text 3 changes others by {}"
-        probe.expect_same(probe.run(changed, **options)[:3], whole[:3], words)
+        probe.expect_same(found[:3], whole[:3], words)
     return f"{BATCH} texts together and alone: 0 apart"
 
 
 def _expect_tokens_attended(probe: Probe, x: Tensor) -> None:
     """Raise a fault where outputs depend on other texts, and on no other token."""
-    before = probe.run(x.clone())
-    changed = x.clone()
-    changed[3, :-1] = probe.x(seed=2)[3, :-1]
-    after = probe.run(changed)
+    before, after = probe.run(x), probe.run(probe.x(other=np.s_[3, :-1]))
     own = apart(after[3, -1], before[3, -1])
     if own <= probe.tolerance < apart(after[4:, :-1], before[4:, :-1]):
         raise FaultError(_BY_TEXT)
@@ -210,7 +206,7 @@ def _has_idle_angles(probe: Probe) -> bool:
     """Return whether a layer makes angles, and follows the formula without them."""
     if "start" in probe.takes or or_else(None, probe_formula, probe) is None:
         return False
-    return bool({"cos", "sin"} & {*operations_of(partial(probe.run, probe.x())).types})
+    return probe.uses("cos", "sin")
 
 
 def probe_memory(probe: Probe) -> str:
@@ -227,8 +223,7 @@ def probe_memory(probe: Probe) -> str:
     if whole.shape[:2] != x.shape[:2]:
         raise FaultError(f"from T = {LENGTH} and S = 4 comes {tuple(whole.shape)}")
     for position in range(4):
-        changed = memory.clone()
-        changed[:, position] = probe.x(seed=4)[:, position]
+        changed = probe.x(length=4, seed=3, other=np.s_[:, position])
         change = (probe.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
         if change.min() <= probe.tolerance:
             new = probe.copied(probe.dtype)  # one that has met no other memory
@@ -238,12 +233,9 @@ def probe_memory(probe: Probe) -> str:
     if not probe.knows_positions:
         moved = probe.run(x, memory=memory[:, [2, 0, 3, 1]])
         probe.expect_same(moved, whole, "the memory in another order changes {}")
-    changed = x.clone()
-    changed[:, 1] = probe.x(seed=2)[:, 1]
-    found, wanted = (
-        each[:, others] for each in (probe.run(changed, memory=memory), whole)
-    )
-    probe.expect_same(found, wanted, "an output changes by {} with another query")
+    found = probe.run(probe.x(other=np.s_[:, 1]), memory=memory)[:, others]
+    words = "an output changes by {} with another query"
+    probe.expect_same(found, whole[:, others], words)
     return f"T = {LENGTH}, S = 4: each token of the memory counts, no other query"
 
 
@@ -324,8 +316,6 @@ def _expect_norms_of_one_token(probe: Probe) -> None:
         changed[..., -1, :] = changed[..., -1, :].flip(-1) * 3 + 1
         before, after = (layer.get_submodule(name)(each) for each in (x, changed))
         if isinstance(before, Tensor) and before.shape == x.shape:
-            words = (
-                f"{name} is a norm over more than one token: changing the last token"
-            )
             before, after = before[..., :-1, :], after[..., :-1, :]
-            probe.expect_same(after, before, f"{words} changes others by {{}}")
+            words = "a norm over more than one token: changing the last token changes"
+            probe.expect_same(after, before, f"{name} is {words} others by {{}}")

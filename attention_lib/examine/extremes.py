@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -43,9 +44,8 @@ def probe_large(probe: Probe) -> str:
 
 def _leak(probe: Probe, scale: float, mask: Tensor | None, options: Any) -> float:
     """Return how much the first four outputs change with later tokens."""
-    x, changed = probe.x() * scale, probe.x() * scale
-    changed[:, 4:] = probe.x(seed=2)[:, 4:] * scale
-    before, after = (probe.run(each, mask, **options)[:, :4] for each in (x, changed))
+    both = probe.x(), probe.x(other=np.s_[:, 4:])
+    before, after = (probe.run(scale * x, mask, **options)[:, :4] for x in both)
     return apart(after, before)
 
 

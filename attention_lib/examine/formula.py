@@ -14,17 +14,12 @@ from torch import Tensor, nn
 
 from attention_lib.examine.adapters import values_of
 from attention_lib.examine.formula_variants import (
-    AFTER,
-    NORMS,
-    NOT_SCALED,
-    ROPE_SLIPS,
-    SCALED_UP,
-    TABLES,
     TILED,
-    ZERO,
     Roles,
     Variant,
     attend,
+    find_options,
+    find_slips,
 )
 from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart
 from attention_lib.examine.probe import Probe
@@ -82,9 +77,8 @@ def _compare(
     causal = bool(options) or probe.is_causal or probe.claims_causal
 
     def far(variant: Variant) -> float:
-        hides = causal or variant.get("mask") in (AFTER, ZERO)  # where the future shows
         try:
-            return apart(attend(x, roles, variant, causal=hides), wanted)
+            return apart(attend(x, roles, variant, causal=causal), wanted)
         except RuntimeError:  # it does not fit these sizes
             return torch.inf
 
@@ -97,45 +91,14 @@ def _compare(
             words = f"of large scores, up and down, {change:.2f} apart from it"
             raise FaultError(f"{_FORMULA}, but {words}")
         return f"{_FORMULA}: 0 apart", 0.0
-    for variant in variants:
-        for other, words in _on_purpose(variant):
-            if far(other) < _SLACK:
-                return f"{_FORMULA}, {words}: 0 apart", 0.0
-    for variant, words in _slips(variants, roles, rotated=probe.knows_positions):
+    for variant, words in find_options(variants):
+        if far(variant) < _SLACK:
+            return f"{_FORMULA}, {words}: 0 apart", 0.0
+    width = roles.query.shape[0]
+    for variant, words in find_slips(variants, width, rotated=probe.knows_positions):
         if far(variant) < _SLACK:
             raise FaultError(words)
     return "", near
-
-
-def _on_purpose(right: Variant) -> Iterator[tuple[Variant, str]]:
-    """Yield what other layers add without weights of their own."""
-    for norm in NORMS:
-        for scale in ("", NOT_SCALED, SCALED_UP) if norm else ("",):
-            for layout in ("", "half", "interleaved"):
-                words = ["QK-norm"] * bool(norm) + ["RoPE"] * bool(layout)
-                changes = {"norm": norm, "layout": layout, "scale": scale}
-                if words:
-                    yield right | changes, f"with {' and '.join(words)}"
-
-
-def _slips(
-    variants: list[Variant], roles: Roles, *, rotated: bool
-) -> Iterator[tuple[Variant, str]]:
-    """Yield the slips; with RoPE, too, where the layer knows positions."""
-    layouts = "half", "interleaved"
-    for layout in ("", *layouts) if rotated else ("",):
-        for right in variants:
-            for part, slips in TABLES.items():
-                for words in filter(None, slips):
-                    yield right | {part: words, "layout": layout}, words
-    for right in variants:
-        for layout in layouts:
-            for words, change in ROPE_SLIPS.items():
-                yield right | {"layout": layout, **change}, words
-    named = {right["heads"] for right in variants}
-    for heads in range(1, roles.query.shape[0] + 1):
-        if heads not in named and roles.query.shape[0] % heads == 0:
-            yield {"heads": heads}, f"it has {heads} heads, not {min(named)}"
 
 
 def _heads(layer: nn.Module, roles: Roles) -> list[int]:

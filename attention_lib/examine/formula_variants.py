@@ -3,8 +3,9 @@
 Shapes, besides: H heads, G query heads per head of keys, D head_dim.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -44,12 +45,12 @@ def _relu(scores: Tensor, seen: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-BOTH = "heads are cut and merged by a reshape without a transpose"
+_BOTH = "heads are cut and merged by a reshape without a transpose"
 TILED = "query heads share keys in turn, not as neighbours"
-NOT_SCALED = "the scores are not scaled"
-SCALED_UP = "the scores are multiplied by √D"
-AFTER = "the mask comes after the softmax"
-ZERO = "the mask sets scores to 0, not to -inf"
+_NOT_SCALED = "the scores are not scaled"
+_SCALED_UP = "the scores are multiplied by √D"
+_AFTER = "the mask comes after the softmax"
+_ZERO = "the mask sets scores to 0, not to -inf"
 _APART = "the features of a head lie apart: (D, H) instead of (H, D)"
 _ADDED = "heads are added, not laid side by side"
 _REVERSED = "heads are merged in the reverse order"
@@ -60,13 +61,13 @@ _KEYS = "RoPE pairs the features of keys"
 _TWICE = "the output projection is applied twice"
 linear = nn.functional.linear
 #: For each part of the formula: its slips by their words. "" is right.
-TABLES: dict[str, dict[str, Any]] = {
+_TABLES: dict[str, dict[str, Any]] = {
     "scale": {  # of query (B, H, T, D) and x
         "": lambda query, x: query.shape[-1] ** -0.5,
-        NOT_SCALED: lambda query, x: 1.0,
+        _NOT_SCALED: lambda query, x: 1.0,
         "the scores are divided by √d_model": lambda query, x: x.shape[-1] ** -0.5,
         "the scores are divided by D, not √D": lambda query, x: 1 / query.shape[-1],
-        SCALED_UP: lambda query, x: query.shape[-1] ** 0.5,
+        _SCALED_UP: lambda query, x: query.shape[-1] ** 0.5,
         "the scores are divided by √T": lambda query, x: x.shape[1] ** -0.5,
         "the scores are divided by √H": lambda query, x: query.shape[1] ** -0.5,
     },
@@ -85,7 +86,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "": lambda x, D: x.unflatten(-1, (-1, D)).transpose(1, 2),
         "heads are cut by a reshape without a transpose": _by_reshape,
         _APART: lambda x, D: x.unflatten(-1, (D, -1)).permute(0, 3, 1, 2),
-        BOTH: _by_reshape,
+        _BOTH: _by_reshape,
     },
     "merge": {  # (B, H, T, D) to (B, T, H·D)
         "": lambda x: x.transpose(1, 2).flatten(2),
@@ -109,7 +110,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "queries, keys and values are mixed up in a circle": "kvq",
         "the input itself serves as values": "qkx",
     },
-    "groups": {  # how query heads share keys, and how they share values: of SHARED
+    "groups": {  # how query heads share keys, and how they share values: of _SHARED
         "": "nn",
         TILED: "tt",
         "query heads share values in turn, and keys as neighbours": "nt",
@@ -118,8 +119,8 @@ TABLES: dict[str, dict[str, Any]] = {
         "all query heads read the first head of keys": "11",
     },
     "mask": {  # of scores and the causal mask, in the place of a softmax
-        AFTER: lambda s, seen: s.softmax(-1) * seen,
-        ZERO: lambda s, seen: (s * seen).softmax(-1),
+        _AFTER: lambda s, seen: s.softmax(-1) * seen,
+        _ZERO: lambda s, seen: (s * seen).softmax(-1),
         _RIGHT: lambda s, seen: _softmax(s, (seen | True).tril(1)),
         _ITSELF: lambda s, seen: _softmax(s, seen.tril(-1)),
         "the causal mask is the upper triangle": lambda s, seen: _softmax(s, seen.mT),
@@ -134,19 +135,19 @@ TABLES: dict[str, dict[str, Any]] = {
     },
 }
 #: How heads (B, H, T, D) of keys or values are repeated for their groups of queries.
-SHARED: dict[str, Callable[[Tensor, int], Tensor]] = {
+_SHARED: dict[str, Callable[[Tensor, int], Tensor]] = {
     "n": lambda x, groups: x.repeat_interleave(groups, 1),  # as neighbours
     "t": lambda x, groups: x.repeat(1, groups, 1, 1),  # in turn
     "r": lambda x, groups: x.repeat_interleave(groups, 1).flip(1),
     "1": lambda x, groups: x[:, :1].expand(-1, groups * x.shape[1], -1, -1),
 }
-NORMS: dict[str, Callable[[Tensor], Tensor]] = {
+_NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "": lambda x: x,
     "length": lambda x: nn.functional.normalize(x, dim=-1),
     "rms": lambda x: nn.functional.rms_norm(x, x.shape[-1:]),
 }
 #: Slips of RoPE in each layout: what is rotated, or by which angles.
-ROPE_SLIPS = {
+_ROPE_SLIPS = {
     "RoPE turns the queries, and not the keys": {"rotated": "q"},
     "RoPE turns the keys, and not the queries": {"rotated": "k"},
     "RoPE turns the values, too": {"rotated": "qkv"},
@@ -156,32 +157,61 @@ ROPE_SLIPS = {
     f"{_EXPONENTS} twice as large: 4i/D, not 2i/D": {"angles": "fast"},
     f"{_KEYS} otherwise than of queries": {"angles": "keys otherwise"},
 }
-#: One way to compute attention: ``heads``, the slip of each part of ``TABLES`` (else it
-#: is right), ``norm``, and of RoPE ``layout``, what is ``rotated``, and its ``angles``.
+_LAYOUTS = "", "half", "interleaved"
+#: One way to compute attention: ``heads``, the slip of each part of ``_TABLES`` (right
+#: without one), ``norm``, and of RoPE ``layout``, what is ``rotated``, and ``angles``.
 Variant = dict[str, Any]
+
+
+def find_options(variants: list[Variant]) -> Iterator[tuple[Variant, str]]:
+    """Yield what other layers add without weights of their own."""
+    scaled = [("", ""), *product(("length", "rms"), ("", _NOT_SCALED, _SCALED_UP))]
+    for right, (norm, scale), layout in product(variants, scaled, _LAYOUTS):
+        words = ["QK-norm"] * bool(norm) + ["RoPE"] * bool(layout)
+        changes = {"norm": norm, "scale": scale, "layout": layout}
+        if words:
+            yield right | changes, f"with {' and '.join(words)}"
+
+
+def find_slips(
+    variants: list[Variant], width: int, *, rotated: bool
+) -> Iterator[tuple[Variant, str]]:
+    """Yield the slips; with RoPE, too, where the layer knows positions."""
+    slips = [(part, words) for part, table in _TABLES.items() for words in table]
+    layouts = _LAYOUTS if rotated else ("",)
+    for layout, right, (part, words) in product(layouts, variants, slips):
+        if words:
+            yield right | {part: words, "layout": layout}, words
+    for right, layout, words in product(variants, _LAYOUTS[1:], _ROPE_SLIPS):
+        yield right | {"layout": layout, **_ROPE_SLIPS[words]}, words
+    named = {right["heads"] for right in variants}
+    for heads in range(1, width + 1):
+        if heads not in named and width % heads == 0:
+            yield {"heads": heads}, f"it has {heads} heads, not {min(named)}"
 
 
 def attend(x: Tensor, roles: Roles, variant: Variant, *, causal: bool) -> Tensor:
     """Compute attention with these weights in this way."""
-    if "mask" in variant and not causal:
+    late = variant.get("mask") in (_AFTER, _ZERO)  # then the future shows
+    if "mask" in variant and not (causal := causal or late):
         raise RuntimeError("no causal mask")
-    chosen = ((part, variant.get(part, "")) for part in TABLES)
-    way: dict[str, Any] = {part: TABLES[part].get(name) for part, name in chosen}
+    chosen = ((part, variant.get(part, "")) for part in _TABLES)
+    way: dict[str, Any] = {part: _TABLES[part].get(name) for part, name in chosen}
     given = dict(zip("qkv", zip(roles[:3], roles.biases[:3], strict=True), strict=True))
     parts = [x if it == "x" else linear(x, *given[it]) for it in way["projections"]]
     head_dim = roles.query.shape[0] // variant["heads"]
     query, key, value = (way["split"](part, head_dim) for part in parts)
     if (groups := query.shape[1] // key.shape[1]) > 1:
         ways = zip(way["groups"], (key, value), strict=True)
-        key, value = (SHARED[how](each, groups) for how, each in ways)
-    query, key = (NORMS[variant.get("norm", "")](each) for each in (query, key))
+        key, value = (_SHARED[how](each, groups) for how, each in ways)
+    query, key = (_NORMS[variant.get("norm", "")](each) for each in (query, key))
     if variant.get("layout"):
         query, key, value = _rotate({"q": query, "k": key, "v": value}, variant)
     scores = query @ key.mT * way["scale"](query, x)
     seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
     weigh = way["mask"] or way["softmax"]
     context = weigh(scores, seen.tril() if causal else seen) @ value
-    merge = _merge_by_reshape if variant.get("split") == BOTH else way["merge"]
+    merge = _merge_by_reshape if variant.get("split") == _BOTH else way["merge"]
     heads = merge(context)
     if roles.out is None:
         return heads + x if "added" in variant.get("output", "") else heads

@@ -4,17 +4,19 @@ Each changes one token at a time and compares what outputs depend on with what t
 lets them see.
 """
 
-import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attention_lib.examine.call_variants import Call
 from attention_lib.examine.outcomes import (
     FaultError,
     NotApplicableError,
     apart,
     error_words,
+    or_else,
     size,
 )
 from attention_lib.examine.probe import BATCH, LENGTH, LONG, VERY_LONG, Probe
@@ -35,9 +37,10 @@ def probe_future(probe: Probe) -> str:
         raise FaultError(f"it hides the future, yet you say causal=False: {words}")
     before = int((plain.T[later] <= probe.tolerance).sum())
     partly = before < hidden < int(later.sum()) and probe.stated_causal is not False
-    partly |= probe.stated_causal is None and not options and probe.makes_triangle
+    if probe.stated_causal is None and not options:
+        partly |= probe.uses("tril", "triu", "tril_", "triu_")
     if not options and not (hidden == later.sum() or probe.claims_causal or partly):
-        _expect_far_tokens(probe, torch.ones(LONG, LONG, dtype=torch.bool))
+        _expect_far_tokens(probe, causal=False)
         reach = f"near tokens count{_window(probe)}" if probe.has_window else ""
         reach = reach or "each output depends on all tokens"
         raise NotApplicableError(f"it is not causal: {reach}")
@@ -56,8 +59,7 @@ def probe_future(probe: Probe) -> str:
         if past.min() <= probe.tolerance and not probe.has_window:
             row, key = divmod(int(past.argmin()), LENGTH)
             raise FaultError(f"{how}output {row} does not depend on token {key}")
-    _expect_far_tokens(probe, causal_mask(LONG), **options)
-    _expect_very_far_tokens(probe)
+    _expect_far_tokens(probe, causal=True)
     words = f"{words}: 0 from later tokens" if words else "0 from later tokens"
     if probe.has_window:
         return f"{words}; old tokens are hidden too{_window(probe)}"
@@ -84,58 +86,54 @@ def expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
     raise FaultError(words)
 
 
-def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
-    """Look again in a longer text: at what shows, and at what is missing."""
-    if (found := _leaks_of_long(probe, options)) is None:
-        return
-    words = f"in {LONG} tokens, "
-    if not seen.all():
-        expect_no_leak(probe, found, words)
-    lost = seen & (found <= probe.least)
-    if not lost.any() or probe.has_window:
-        return
-    position = torch.arange(LONG)
-    wide = int((seen & ~lost)[-1].sum())
-    near = (position - position[:, None]).abs() < wide
-    if torch.equal(seen & ~lost, seen & near):
-        raise FaultError(f"{words}only the last {wide} count, and it names no window")
-    row, key = lost.nonzero()[0].tolist()
-    raise FaultError(f"{words}output {row} does not depend on token {key}")
+def _expect_far_tokens(probe: Probe, *, causal: bool) -> None:
+    """Look again in longer texts: at what shows, and at what is missing.
+
+    Of a very long one a few tokens tell: kernels that work in blocks slip there.
+    """
+    very_long = Call(1, VERY_LONG, causal=causal), _FAR
+    for call, keys in (_long(causal), very_long) if causal else (_long(causal),):
+        try:
+            change = probe.dependence(call, keys).amax(dim=0)  # (T, K)
+        except Exception as error:  # too long for it
+            if call.length == LONG and not isinstance(error, ValueError):
+                raise
+            return
+        words = f"in {call.length} tokens, "
+        if causal and len(keys) == call.length:
+            expect_no_leak(probe, change, words)
+        distance = torch.arange(call.length)[:, None] - torch.tensor(keys)
+        seen = (distance >= 0) | (not causal)
+        if (leaks := (change > probe.tolerance) & ~seen).any():
+            row, key = leaks.nonzero()[0].tolist()
+            more = f"{size(change[row, key])} with later token {keys[key]}"
+            raise FaultError(f"{words}output {row} changes by {more}")
+        lost = (change <= probe.least) & seen
+        if not lost.any() or probe.has_window:
+            continue
+        wide = int(distance[lost].abs().min())
+        if wide and torch.equal(lost, seen & (distance.abs() >= wide)):
+            words += f"only the last {wide} count, and it names no window"
+            raise FaultError(words)
+        key = int(lost.sum(dim=0).argmax())
+        rows = lost[:, key].nonzero().flatten().tolist()
+        who = f"{len(rows)} outputs, from {rows[0]} to {rows[-1]}, do"
+        who = who if len(rows) > 1 else f"output {rows[0]} does"
+        which = "earlier token" if causal else "token"
+        raise FaultError(f"{words}{who} not depend on {which} {keys[key]}")
 
 
-def _leaks_of_long(probe: Probe, options: dict[str, Any]) -> Tensor | None:
-    """Return which token changes which output of a longer text, None if it refuses."""
-    try:
-        return probe.dependence(
-            lambda each: each.run(each.x(2, LONG), **options), range(LONG)
-        ).amax(dim=0)
-    except ValueError:
-        return None
-
-
-def _expect_very_far_tokens(probe: Probe) -> None:
-    """Look at a few tokens of a long text: kernels that work in blocks slip there."""
-    found, most, unseen = torch.empty(1, 0, 0), 0, ""
-    with contextlib.suppress(Exception):  # too long for it
-        found = probe.dependence(lambda it: it.run_causal(it.x(1, VERY_LONG)), _FAR)
-    for position, change in zip(_FAR, found[0].unbind(-1), strict=False):
-        if (shown := change[:position] > probe.tolerance).any():
-            words = f"in {VERY_LONG} tokens, output {int(shown.nonzero()[0])} changes"
-            raise FaultError(f"{words} with later token {position}")
-        lost = (change[position:] <= probe.least).nonzero().flatten() + position
-        if len(lost) > most and not probe.has_window:
-            most = len(lost)
-            rows = f"{most} outputs, from {int(lost[0])} to {int(lost[-1])}"
-            unseen = f"{rows}, do not depend on earlier token {position}"
-    if unseen:
-        raise FaultError(f"in {VERY_LONG} tokens, {unseen}")
+def _long(causal: bool) -> tuple[Call, Sequence[int]]:
+    """Return the call with a longer text, and all its tokens."""
+    return Call(2, LONG, causal=causal), range(LONG)
 
 
 def _window(probe: Probe) -> str:
     """Return how far back the last output of a longer text attends."""
-    if (found := _leaks_of_long(probe, probe.causal_options)) is None:
+    found = or_else(None, probe.dependence, *_long(causal=True))
+    if found is None:
         return ""
-    count = int((found[-1, :-1] > probe.least).sum())
+    count = int((found.amax(dim=0)[-1, :-1] > probe.least).sum())
     return f": the last output sees itself and {count} before"
 
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
@@ -71,11 +72,17 @@ class Probe:
         if self.masks_keys and self.calling.by_mask:
             self.takes.discard("causal")  # such a mask cannot hide by query
 
-    def copied(self, dtype: torch.dtype) -> nn.Module:
-        """Return a copy of the layer in another type, with random weights."""
+    def copied(self, dtype: torch.dtype, *, raised: bool = True) -> nn.Module:
+        """Return a copy of the layer in another type, with random weights.
+
+        Dropout rates of 0 are raised to 0.25, so that it shows where dropout acts.
+        """
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
-        _raise_dropout(layer)
+        for part, name in product(layer.modules() if raised else (), _DROPOUTS):
+            value = getattr(part, name, None)
+            if type(value) in (int, float) and value == 0:
+                setattr(part, name, 0.25)
         for parameter in layer.parameters():
             if not parameter.is_floating_point() or parameter.is_meta:
                 continue
@@ -95,12 +102,16 @@ class Probe:
             other.layer, other.dtype = other.layer.to(dtype), dtype
         return other
 
-    def x(self, batch: int = BATCH, length: int = LENGTH, seed: int = 1) -> Tensor:
-        """Draw an input, (B, T, M)."""
+    def x(
+        self, batch: int = BATCH, length: int = LENGTH, seed: int = 1, other: Any = None
+    ) -> Tensor:
+        """Draw an input, (B, T, M), with other numbers at the index ``other``."""
         shape, seed = (batch, length, self.d_model), self.seed + seed
-        x, other = (torch.randn(shape, generator=seeded(seed + n)) for n in (0, 1))
+        x, others = (torch.randn(shape, generator=seeded(seed + n)) for n in (0, 1))
+        if other is not None:
+            x[other] = others[other]
         if (at := self.changed_position) is not None:
-            x[:, at : at + 1] = 2 * other[:, at : at + 1]
+            x[:, at] = 2 * others[:, at]
         return x.to(self.device, self.dtype)
 
     def padding(self, lengths: list[int], side: Any = "right") -> Tensor:
@@ -144,6 +155,11 @@ class Probe:
         if (change := apart(found, wanted)) > self.tolerance:
             raise FaultError(words.replace("{}", size(change)))
 
+    def uses(self, *names: str) -> bool:
+        """Return whether a plain call runs one of these operations of PyTorch's."""
+        x = self.x()  # drawing it is no operation of the layer's
+        return bool({*names} & {*operations_of(lambda: self.run(x)).types})
+
     @property
     def least(self) -> float:
         """How little a far token may count."""
@@ -181,12 +197,6 @@ class Probe:
         """The option of a call that hides the future; empty where none is needed."""
         own = self.calling.by_mask and (self.stated_causal or self.is_causal)
         return {"causal": True} if "causal" in self.takes and not own else {}
-
-    @cached_property
-    def makes_triangle(self) -> bool:
-        """Whether a plain call makes a triangle, as for a causal mask."""
-        types = operations_of(lambda: self.run(self.x())).types
-        return bool({"tril", "triu", "tril_", "triu_"} & {*types})
 
     @cached_property
     def has_window(self) -> bool:
@@ -290,15 +300,6 @@ class Probe:
         except (ValueError, NotImplementedError):
             return True
         return bool((found - row).abs().max() <= self.tolerance)
-
-
-def _raise_dropout(layer: nn.Module) -> None:
-    """Set dropout rates of 0 to 0.25, so that it shows where dropout acts."""
-    for part in layer.modules():
-        for name in _DROPOUTS:
-            value = getattr(part, name, None)
-            if type(value) in (int, float) and value == 0:
-                setattr(part, name, 0.25)
 
 
 def width_of(layer: nn.Module) -> int:

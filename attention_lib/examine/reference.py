@@ -181,26 +181,24 @@ def _with_same_weights(mine: Probe, other: Probe) -> tuple[Probe, Probe]:
     names, theirs = (each.original.state_dict().keys() for each in both)
     same_names = names == theirs and len(names) > 0
     narrow = torch.float32 in (mine.dtype, other.dtype)
+    rates, other_rates = (_dropout_rates(each.original) for each in both)
     for each in both:
         each.dtype = torch.float32 if narrow else torch.float64
         each.tolerance = 1e-4 if narrow else 2e-6
-        each.layer = copy.deepcopy(each.original).eval().to(each.dtype)
         if same_names:
-            each.layer = each.copied(each.dtype)
-    if same_names:
-        other.layer.load_state_dict(mine.layer.state_dict())
-    rates = [_dropout_rates(each.original) for each in both]
-    for each, given in zip(both, rates, strict=True):
-        for (part, name), rate in given.items() if rates[0] != rates[1] else ():
-            setattr(each.layer.get_submodule(part), name, rate)  # as it was
+            each.layer = each.copied(each.dtype, raised=rates == other_rates)
+        else:
+            each.layer = copy.deepcopy(each.original).eval().to(each.dtype)
         for weight in each.layer.parameters():
             weight.requires_grad_(weight.is_floating_point())
+    if same_names:
+        other.layer.load_state_dict(mine.layer.state_dict())
     return both
 
 
-def _dropout_rates(layer: nn.Module) -> dict[tuple[str, str], float]:
+def _dropout_rates(layer: nn.Module) -> set[tuple[str, str, float]]:
     return {
-        (part, name): value
+        (part, name, value)
         for part, each in layer.named_modules()
         for name, value in vars(each).items()
         if isinstance(value, float) and (name == "p" or "drop" in name)

@@ -17,10 +17,8 @@ from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
-from tests.samples.faulty_layers import FAULTS, GROUPED
-from tests.samples.faulty_masks import MASKS, OWN_MASKS
+from tests.samples.faulty_layers import FAULTS, OWN_MASKS, UNNAMED
 from tests.samples.plain_layer import CAUSAL, DROP, MASK, OWN, made
-from tests.samples.rare_faults import RARE, UNKNOWN
 from tests.samples.right_layers import NO_CAUSAL, VARIANTS
 from tests.samples.twins import TWINS
 from tests.tensors import global_seed
@@ -94,7 +92,7 @@ RIGHT = {
     **{f"plain, {name}": lambda name=name: made(*VARIANTS[name]) for name in VARIANTS},
     "plain, grouped": lambda: made(num_heads=6, num_kv_heads=2),
 }  # fmt: skip
-# Compilers take their time, so `make test` runs them for two layers.
+# Compilers take their time.
 SLOW = {"compile", "export"}
 
 
@@ -102,20 +100,21 @@ def failed(layer, checks=None, **options):
     return examine(layer, checks=checks, progress=False, **options).failed
 
 
-# These reach each line and branch of the checks that any reaches; the others wait for
-# `make test MARK=slow`.
+# These reach each line and branch of the checks that any reaches.
 QUICK = {"a head", "block", "grouped", "grouped, all options", "latent", "GPT-2"}
 QUICK |= {"torch's block, time first", "x-transformers", "Qwen3", "Gemma2"}
 QUICK |= {"plain, at most 16", "plain, cache or mask", "plain, cache, no mask"}
 QUICK |= {f"plain, causal, {it}" for it in ("RoPE", "learned positions", "sinusoids")}
-MOST_RIGHT = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in RIGHT
-]
-assert {*RIGHT} >= QUICK
 
 
-@pytest.mark.parametrize("name", MOST_RIGHT)
+def first(quick):
+    """The right layers; all but these wait for `make test MARK=slow`."""
+    assert {*RIGHT} >= quick
+    slow = pytest.mark.slow
+    return [it if it in quick else pytest.param(it, marks=slow) for it in RIGHT]
+
+
+@pytest.mark.parametrize("name", first(QUICK))
 def test_examine_finds_nothing_in_right_layers(name):
     with global_seed(0):
         layer = RIGHT[name]()
@@ -123,22 +122,9 @@ def test_examine_finds_nothing_in_right_layers(name):
     assert failed(layer, names) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", first({"plain", "plain, at most 16"}))
 def test_compilers_find_nothing_in_right_layers(name):
     assert failed(RIGHT[name](), sorted(SLOW)) == []
-
-
-@pytest.mark.parametrize("name", ["plain", "plain, at most 16"])
-def test_compilers_pass_some_layers(name):
-    assert failed(RIGHT[name](), sorted(SLOW)) == []
-
-
-@pytest.mark.parametrize("name", FAULTS | MASKS | GROUPED)
-def test_examine_names_a_fault(name):
-    check, *pieces = (FAULTS | MASKS | GROUPED)[name]
-    sizes = {"num_heads": 6, "num_kv_heads": 2} if name in GROUPED else {}
-    assert failed(made(*pieces, **sizes), [check]) == [check]
 
 
 def says(verdict, words, check, layer, **options):
@@ -153,21 +139,20 @@ def by_words(faults, of="check"):
     return pytest.mark.parametrize((of, "words"), cases)
 
 
-@by_words(RARE)
+@by_words(FAULTS)
 def test_examine_says_what_it_sees(check, words):
-    says("fails", words, check, made(*RARE[check][words]))
+    says("fails", words, check, made(*FAULTS[check][words]))
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize("name", UNNAMED)
 def test_examine_says_why_it_cannot_judge(name):
-    check, words, *pieces = UNKNOWN[name]
-    says("does not apply", words, check, made(*pieces))
+    says("does not apply", "no names tell", "formula", made(*UNNAMED[name]))
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 2), (3, 3)])
 def test_formula_says_how_far_a_layer_is_without_a_known_slip(sizes):
     bare = "out_proj = nn.Linear(d_model, d_model", "out_proj = nn.Linear(12, 12, False"
-    pieces = *FAULTS["eps"][1:], *bare
+    pieces = DROP, "weights = weights / (weights.sum(-1, True) + 0.1)", *bare
     layer = made(*pieces, num_heads=sizes[0], num_kv_heads=sizes[1])
     says("fails", "apart from softmax", "formula", layer)
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Steps of a layer: the first that differs from a reference, and those that explain."""
 
 import pytest
@@ -7,110 +6,9 @@ from torch import nn
 
 from attention_lib.examine import CHECKS, examine
 from attention_lib.examine.recorder import Recorder
-from tests.samples.plain_layer import OUT, SOFTMAX, START, after, before, made
-from tests.samples.right_layers import ROPE
+from tests.samples.plain_layer import OUT, before, made
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
-DIFFERENT = {
-    "axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "softmax(7×3×6×6, dim=1)"),
-    "reference's axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "dim=-1) (in forward"),
-    "scale": (
-        "math.sqrt(self.head_dim)", "self.head_dim", "7×3×6×6 are 0.5 times as large",
-    ),
-    "more": (OUT, "out = weights.flip(1) @ v", "flip(7×3×6×6, 1) (in forward, line"),
-    "less": ("weights = weights.masked_fill(~seen, 0.0)", "", "which the layer does not"),
-    "mask": ("tril(S - T)", "tril(S - T + 1)", "at [0, 1] of 6×6 it has True, not False"),
-    "order": (
-        "q = self.q_proj(x).view(B, T, self.num_heads, self.head_dim).transpose(1, 2)",
-        "q = self.q_proj(x).view(B, T, 4, 3).permute(0, 3, 1, 2)",
-        "are the same, in another order",
-    ),
-    "gradient": (OUT, "out = weights.detach() @ v", "gradients end at detach(7×3×6×6)"),
-    "gradient in training": (
-        OUT,
-        "out = (weights.detach() if self.training else weights) @ v",
-        "gradients end at detach(7×3×6×6)",
-    ),
-    "16 bits": (
-        SOFTMAX, "weights = scores.bfloat16().softmax(-1).to(scores.dtype)", "in bfloat16",
-    ),
-    "dropout": (
-        "weights = self.drop(weights)",
-        "weights = F.dropout(weights, 0.4, self.training)",
-        "dropout(7×3×6×6, p=0.4, training=True)",
-    ),
-    "old": (
-        "k = self.k_proj(x)",
-        "k = self.kept = self.k_proj(x) if self.training or not hasattr(self, 'kept')"
-        " or self.kept.shape[:2] != x.shape[:2] else self.kept\n        k = k",
-        "the layer reads what its call 1 made",
-    ),
-}  # fmt: skip
-SEEN = {
-    "offset": {
-        "values carry positions": (
-            *ROPE,
-            *("        if cache", "        v = turn(v)\n        if cache"),
-        ),
-        "not distances alone": (*ROPE, "q @ k.trans", "(q + T) @ k.trans"),
-    },
-    "deterministic": {"add(x, 1)": before(START, "x += 1")},
-    "future": {
-        "it takes the mean over tokens: mean(x, 1, keepdim=True)": (
-            "self.q_proj(x)",
-            "self.q_proj(x - x.mean(1, keepdim=True))",
-        ),
-        "in 600 tokens, 472 outputs, from 128 to 599, do not depend on earlier token 100": before(
-            SOFTMAX, "scores[:, :, 128:, 90:110] = -1e30"
-        ),
-        # The last of a block of 512 is lost to those behind it.
-        "from 512 to 599, do not depend on earlier token 511": before(
-            SOFTMAX, "scores[:, :, 512:, 511:512] = -1e30"
-        ),
-        "sees the next token, too": ("tril(S - T)", "tril(S - T + 1)"),
-    },
-    "large scores": {
-        "is a maximum taken of the whole batch": (
-            *(SOFTMAX, "weights = (scores - scores.max()).exp()"),
-            *after(".exp()", "weights = weights / weights.sum(-1, True)"),
-        ),
-        "no larger than 1, though it names a cap of 9": (
-            *before("self.drop = nn", "self.softcap = 9"),
-            *before("scores = scores.masked", "scores = scores.tanh()"),
-        ),
-    },
-    "training": {
-        "scores are dropped, not weights: dropout(17×3×13×13, p=0.1, training=True)": before(
-            SOFTMAX, "scores = self.drop(scores)"
-        )
-    },
-    "cache": {
-        "beside a cache the mask is ignored": (
-            "if mask is not None:",
-            "if mask is not None and cache is None:",
-        ),
-        "40 tokens, in pieces of 31, 7, 1, 1": before(
-            "if causal:", "if S > T > 5: seen[:, :9] = 0"
-        ),
-        "positions begin at 0 again": (*ROPE, "else cache.length\n", "else 0\n"),
-    },
-}
-
-
-@pytest.mark.parametrize("name", DIFFERENT)
-def test_reference_names_the_first_step_that_differs(name):
-    old, new, words = DIFFERENT[name]
-    layers = {"layer": made(old, new), "reference": made()}
-    found = examine(**layers, checks=["reference"], progress=False)
-    seen = found["reference"].seen
-    assert words in seen.partition("Step by step: ")[2], seen
-
-
-@pytest.mark.parametrize(("check", "words"), [(c, w) for c in SEEN for w in SEEN[c]])
-def test_examine_names_what_no_reference_is_needed_for(check, words):
-    layer = made(*SEEN[check][words])
-    seen = examine(layer, checks=[check], progress=False)[check].seen
-    assert words in seen, seen
 
 
 def test_memory_that_is_kept_between_calls_is_seen():

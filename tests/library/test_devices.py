@@ -133,7 +133,6 @@ def both_texts():
 MODULES = {
     one_head: [
         lambda: al.SelfAttention(WIDTH, 4, qkv_bias=True, dropout=0.1),
-        lambda: al.FunctionLayer(al.scaled_dot_product_attention, WIDTH, HEADS),
     ],
     many_heads: [
         *(

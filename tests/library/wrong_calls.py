@@ -740,8 +740,6 @@ CALLS += [
     (al.course.museum.run_checks, {"bug": al.course.museum.BUGS[-1]},
      {"bug": [None, 3, "bug"], "fixed": [None, 3, "x"]}),
     (al.timing.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
-    (al.examine.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
-     {"function": [None, "x", 3], "d_model": [*NO_SIZE, 3], "num_heads": NO_SIZE}),
     (al.export.export_checked,
      {"model": LINEAR, "args": (ROW,), "path": f"{WEIGHTS}/linear.onnx",
       "dynamic_shapes": {"input": {0: "batch"}}, "sizes": {"batch": (1, 4)}},

@@ -105,3 +105,13 @@ def after(line, more):
 def ends(line):
     """The output as ``out``, changed."""
     return RETURN, f"out = self.out_proj(out)\n        {line}\n        return out"
+
+
+def hides(scores):
+    """Hidden scores made in another way, and no zeros after the softmax."""
+    return FILL, f"scores = {scores}", ZEROS, ""
+
+
+def masks_if(condition):
+    """The mask, only where this holds."""
+    return "if mask is not None:", f"if mask is not None and {condition}:"

@@ -8,11 +8,13 @@ from tests.samples.plain_layer import (
     ONES,
     OUT,
     RETURN,
+    SOFTMAX,
     START,
     VALUES,
     after,
     before,
     ends,
+    masks_if,
 )
 from tests.samples.right_layers import ROPE
 
@@ -27,9 +29,8 @@ TWINS = {
             RETURN,
             "return F.linear(out, self.out_proj.weight)",
         ),
-        f"{SAME}; apart in outputs; with padding on the left: output": (
-            "if mask is not None:",
-            "if mask is not None and mask[..., 0].all():",
+        f"{SAME}; apart in outputs; with padding on the left: output": masks_if(
+            "mask[..., 0].all()"
         ),
         "apart with padding on the right, other in each text": (
             "seen & (mask[:, None] if",
@@ -42,11 +43,11 @@ TWINS = {
             *("return k, v\n", "Cache.old = True\n        return k, v\n"),
         ),
         f"{SAME}; apart at T = 600": ends("out = out * (1.1 if T > 500 else 1)"),
-        f"{SAME}; in its input's gradient; in the gradient of k_proj.weight": (
+        f"{SAME}; in its input's gradient; in the gradient of k_proj.weight; gradients end at detach(7×3×6×4)": (
             "scores = q @ k.tr",
             "scores = q @ k.detach().tr",
         ),
-        f"{DROPS}; times as much (it drops 40%, the reference 10%) in training mode": (
+        f"{DROPS}; times as much (it drops 40%, the reference 10%) in training mode; dropout(7×3×6×6, p=0.4, training=True)": (
             DROP,
             "weights = F.dropout(weights, 0.4, self.training)",
         ),
@@ -82,6 +83,32 @@ TWINS = {
         "; it has more weights: extra": (
             *after(LAST, "self.extra = nn.Parameter(torch.ones(1))"),
             *ends("out = out + self.extra"),
+        ),
+        # Its first step that differs.
+        "softmax(7×3×6×6, dim=1); dim=-1) (in forward": (
+            SOFTMAX,
+            SOFTMAX.replace("-1", "1"),
+        ),
+        "7×3×6×6 are 0.5 times as large": ("math.sqrt(self.head_dim)", "self.head_dim"),
+        "flip(7×3×6×6, 1) (in forward, line": (OUT, "out = weights.flip(1) @ v"),
+        "which the layer does not": ("weights = weights.masked_fill(~seen, 0.0)", ""),
+        "at [0, 1] of 6×6 it has True, not False": ("tril(S - T)", "tril(S - T + 1)"),
+        "are the same, in another order": (
+            "q = self.q_proj(x).view(B, T, self.num_heads, self.head_dim).transpose(1, 2)",
+            "q = self.q_proj(x).view(B, T, 4, 3).permute(0, 3, 1, 2)",
+        ),
+        "in training mode; gradients end at detach(7×3×6×6)": (
+            OUT,
+            "out = (weights.detach() if self.training else weights) @ v",
+        ),
+        "in bfloat16 (in forward": (
+            SOFTMAX,
+            "weights = scores.bfloat16().softmax(-1).to(scores.dtype)",
+        ),
+        "the layer reads what its call 1 made": (
+            "k = self.k_proj(x)",
+            "k = self.kept = self.k_proj(x) if self.training or not hasattr(self, 'kept')"
+            " or self.kept.shape[:2] != x.shape[:2] else self.kept\n        k = k",
         ),
     },
     ROPE: {
