@@ -19,8 +19,6 @@ from benchmarks.published_layers import (
     rotation,
     stated,
 )
-from tests.library.published_models import OF_TWO_KINDS
-from tests.tensors import values_and_gradients
 
 pytestmark = pytest.mark.long
 
@@ -111,43 +109,3 @@ def test_layer_with_a_state_equals_the_published_one_over_many_chunks(name):
     cache = ours.new_cache(2, length)
     found = [ours(piece, cache=cache) for piece in x.split(CHUNK + 9, dim=1)]
     torch.testing.assert_close(torch.cat(found, 1), wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        *((name, 0) for name in KINDS if name != "T5Attention"),
-        *((name, 1) for name in OF_TWO_KINDS),
-    ],
-)
-def test_gradient_of_a_rebuilt_layer_equals_the_published_one(name, number):
-    layer = build(name, number, SIZES[0])
-    ours, (x, real) = from_transformers(layer), texts(layer)
-    kind, shown = KINDS[name], real[..., None]
-
-    def call(x):
-        return kind.call(layer, Given(x, real, rotation(layer))) * shown
-
-    mask = ours_mask(name, real)
-    wanted = values_and_gradients(call, x)
-    found = values_and_gradients(lambda x: ours(x, mask) * shown, x)
-    bound = LOOSE.get(name, 1e-6)
-    torch.testing.assert_close(found[0], wanted[0], rtol=bound, atol=bound)
-    torch.testing.assert_close(found[1], wanted[1], rtol=1e-5, atol=1e-5)
-    # Its weights are copies: the published layer stays as it is.
-    with torch.no_grad():
-        for weight in ours.parameters():
-            weight.zero_()
-    assert all(weight.any() for weight in layer.parameters())
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_rebuilt_layer_keeps_type_and_device(name):
-    layer = build(name, 0, SIZES[0]).to(torch.bfloat16)
-    ours, (x, real) = from_transformers(layer), texts(layer)
-    assert {weight.dtype for weight in ours.parameters()} == {torch.bfloat16}
-    x = x if name != "T5Attention" else x[..., :20]
-    assert ours(x.bfloat16(), ours_mask(name, real)).dtype is torch.bfloat16
-    assert all(
-        weight.is_meta for weight in from_transformers(layer.to("meta")).parameters()
-    )
