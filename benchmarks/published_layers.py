@@ -42,6 +42,7 @@ class Given:
         rotation: the model's, or None.
         cache: the model's, or None.
         start: how many tokens the cache holds.
+        positions: (T,), of the tokens; None where they follow those of the cache.
         memory: what a decoder's tokens look at, or None.
         global_tokens: (B, T), Longformer's.
         chosen: what an earlier layer chose, or None.
@@ -52,6 +53,7 @@ class Given:
     rotation: Any = None
     cache: Any = None
     start: int = 0
+    positions: Tensor | None = None
     memory: Tensor | None = None
     global_tokens: Tensor | None = None
     chosen: Tensor | None = None
@@ -91,7 +93,9 @@ def rule(layer: Any) -> Callable[[int], Tensor]:
 
 def turning(layer: Any, given: Given, **options: Any) -> Tensor:
     """Call a layer that takes rotations and a mask."""
-    positions = torch.arange(given.start, given.start + given.x.shape[1])
+    positions = given.positions
+    if positions is None:
+        positions = torch.arange(given.start, given.start + given.x.shape[1])
     kind = type(layer).__name__
     kinds = []
     if kind.startswith(("Gemma3", "ModernBert")):

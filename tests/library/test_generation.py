@@ -1,4 +1,7 @@
-"""attention_lib.generation: the cache, and how a text goes on with it and without."""
+"""attention_lib.generation: what is read and scored, drawn, refused.
+
+That each text goes on as it would alone is in test_matrix_generation.py.
+"""
 
 import math
 
@@ -13,15 +16,8 @@ from attention_lib.sampling import sample_token
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from attention_lib.tiny_lm import TinyLM
 from attention_lib.training import next_token_loss
-from tests.library.tiny_models import (
-    POSITIONS,
-    VOCAB_SIZE,
-    Counts,
-    beginnings,
-    tiny,
-)
+from tests.library.tiny_models import VOCAB_SIZE, Counts, beginnings, tiny
 
-KINDS = ["wrapper", "split", "sdpa", "torch"]
 LENGTHS = torch.tensor([2, 5, 3])
 
 
@@ -32,21 +28,6 @@ def by_hand(model, text, count):
         scores = model(torch.tensor([text]))[0, -1].tolist()
         text.append(scores.index(max(scores)))
     return text
-
-
-@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-@pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize(("positions", "mha"), [*zip(POSITIONS, KINDS, strict=True)])
-def test_generate_equals_a_loop_over_each_text_alone(positions, mha, use_cache):
-    model, token_ids = tiny(positions=positions, mha=mha), beginnings()
-    for lengths in (None, LENGTHS):
-        found = generate(
-            model, token_ids, max_new_tokens=6, lengths=lengths, use_cache=use_cache
-        )
-        for row, length in enumerate([5] * 3 if lengths is None else LENGTHS.tolist()):
-            wanted = by_hand(model, token_ids[row, :length].tolist(), 6)
-            # The padding that it came with stands behind.
-            assert found[row].tolist() == wanted + token_ids[row, length:].tolist()
 
 
 @pytest.mark.parametrize("use_cache", [True, False])

@@ -1,15 +1,18 @@
-"""attention_lib.grouped_query: grouped heads against multi-head, and each option."""
+"""attention_lib.grouped_query: grouped heads against multi-head, and each option.
+
+Masks, caches and empty rows are tried in test_matrix.py.
+"""
 
 import importlib
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
-from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
+from attention_lib.masks import sliding_window_mask
 from attention_lib.multi_head import (
     MultiHeadAttention,
     copy_weights,
@@ -99,26 +102,6 @@ def test_grouped_query_with_all_heads_equals_multi_head(sizes):
         assert_close(mine, wanted)
 
 
-@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-@each_option
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_grouped_query_with_a_cache_equals_the_full_pass(name, data):
-    made, x = layer(**OPTIONS[name]), sequences()
-    mask = padding_mask(torch.tensor([LENGTH, 4]), LENGTH, side="left")
-    if data.draw(st.booleans()):
-        mask = torch.rand(BATCH, HEADS, LENGTH, LENGTH, generator=seeded(3)) < 0.7
-    cuts = sorted(data.draw(st.sets(st.integers(1, LENGTH - 1))))
-    cache, found = made.new_cache(BATCH, LENGTH), []
-    for start, end in zip([0, *cuts], [*cuts, LENGTH], strict=True):
-        own = mask[..., :end] if mask.ndim == 3 else mask[:, :, start:end, :end]
-        piece = x[:, start:end]
-        options = {"causal": True, "angles": ANGLES[start:end], "cache": cache}
-        found.append(made(piece, own, **options))
-    assert cache.keys.shape == (BATCH, SHARED, LENGTH, HEAD_DIM)
-    assert_close(torch.cat(found, 1), made(x, mask, causal=True, angles=ANGLES))
-
-
 def test_grouped_query_counts_positions_on_from_the_cache():
     """Positions that are left out are columns, before and after given ones."""
     made, x = layer(window=3), sequences()
@@ -128,6 +111,7 @@ def test_grouped_query_counts_positions_on_from_the_cache():
         positions = places[begin:end] if told else None
         found.append(made(x[:, begin:end], cache=cache, positions=positions))
     assert_close(torch.cat(found, dim=1), made(x))
+    assert cache.keys.shape == (BATCH, SHARED, LENGTH, HEAD_DIM)
     # Cut back to where positions were columns, nothing is left of the others.
     assert cache.positions is not None
     cache.crop(2)
@@ -164,17 +148,6 @@ def test_grouped_query_window_reads_as_far_back_as_padding_asks(padding, keys):
         patch.setattr(F, "scaled_dot_product_attention", noted)
         made(x[:, :1], cache=cache, positions=torch.full((BATCH, 1), 6))
     assert seen == [keys]
-
-
-@each_option
-def test_grouped_query_empty_rows_give_zeros(name):
-    made, x = layer(**OPTIONS[name]), sequences()
-    mask = causal_mask(LENGTH).clone()
-    mask[3] = False
-    found = values_and_gradients(lambda x: made(x, mask), x)
-    empty = torch.zeros(HEADS * HEAD_DIM).double()
-    assert_close(found[0][:, 3], made.out_proj(empty).expand(BATCH, -1))
-    assert found[1].isfinite().all()
 
 
 def test_repeat_kv_hand_written():

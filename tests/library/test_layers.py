@@ -1,4 +1,7 @@
-"""What holds for every layer that attends: a head, heads of each kind, a block."""
+"""What holds for every layer that attends: a head, heads of each kind, a block.
+
+Masks, caches and angles are tried in test_matrix.py.
+"""
 
 import pytest
 import torch
@@ -6,8 +9,7 @@ from torch.testing import assert_close
 
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
-from attention_lib.rope import rope_angles
-from tests.library.layers_table import D_MODEL, HEADS, LAYERS, made
+from tests.library.layers_table import D_MODEL, LAYERS, made
 from tests.tensors import (
     assert_leaves_alone,
     assert_same,
@@ -81,21 +83,3 @@ def test_layer_trains_every_weight_and_leaves_its_inputs_alone(name):
     layer(sequences()).square().sum().backward()
     assert all(weight.grad.abs().max() > 1e-6 for weight in layer.parameters())
     assert_leaves_alone(layer, sequences(), PADDING.clone())
-
-
-@pytest.mark.parametrize("name", [name for name in LAYERS if name != "head"])
-@pytest.mark.parametrize("rotated", [False, True])
-def test_layer_with_a_cache_equals_the_full_pass_in_pieces(name, rotated):
-    layer, x = made(name), sequences()
-    angles = rope_angles(torch.arange(LENGTH).double(), D_MODEL // HEADS)
-    if not rotated:
-        angles = torch.zeros_like(angles)
-    cache, found = layer.new_cache(BATCH, LENGTH), []
-    for piece in torch.arange(LENGTH).split([2, 1, 2]):
-        found.append(layer(x[:, piece], causal=True, angles=angles[piece], cache=cache))
-    whole = layer(x, causal=True, angles=angles)
-    assert_close(torch.cat(found, dim=1), whole)
-    if not rotated:
-        assert_close(whole, layer(x, causal=True))
-    with pytest.raises(ValueError, match="room for 5 tokens; got 6"):
-        layer(x[:, :1], causal=True, cache=cache)

@@ -691,7 +691,7 @@ class Speculate(Case):
         return cls(model, texts, count, draft, length, stop_at)
 
     def _check(self, model, twin, alone):
-        count, stop = self.max_new_tokens, self._stop(alone, self.texts[0])
+        count, stop, passes = self.max_new_tokens, self._stop(alone, self.texts[0]), []
         found = speculative_generate(
             model,
             make_draft(self.draft, model, alone, self.draft_len),
@@ -700,11 +700,32 @@ class Speculate(Case):
             draft_len=self.draft_len,
             lengths=torch.tensor([*map(len, self.texts)]),
             stop=stop,
+            on_pass=passes.append,
         ).tolist()
+        assert all(0 <= it.accepted <= it.guessed <= self.draft_len for it in passes)
+        if stop is None:
+            assert sum(it.accepted + 1 for it in passes) == count * len(self.texts)
         for row, text in zip(found, self.texts, strict=True):
             new = row[len(text) : len(text) + count]
             assert row[: len(text)] == text
             alone.check(text, new, stop)
+
+
+def step(server, asked):
+    """Take a step; then a server's pages are those of its requests, or free."""
+    server.step()
+    pool, page_len = server.pool, server.page_len
+    used = [page for request, *_ in asked for page in request.pages]
+    pages = range(len(pool.users))
+    assert pool.users == [used.count(page) for page in pages]
+    assert {*pool.free} == {*pages} - {*used}
+    for request, *_ in asked:
+        assert len(request.pages) == -(-request.read // page_len)
+    open_pages = [it.pages[-1] for it in server.running if it.read % page_len]
+    assert all(pool.users[page] == 1 for page in open_pages)
+    assert len(server.running) <= server.max_batch
+    states = [request.state for request in server.waiting]
+    assert states == sorted(states)  # preempted ones come before those that wait
 
 
 @dataclass(frozen=True)
@@ -768,7 +789,7 @@ class Serve(Case):
                 request = server.submit(prompt, **options)
                 asked.append((request, seed, 0, [(0, alone)]))
             elif event == "step":
-                server.step()
+                step(server, asked)
             elif event == "learn":
                 alone = self._learn(model, alone)
                 for request, _, _, models in asked:
@@ -781,7 +802,8 @@ class Serve(Case):
                     asked.append((again, seed, len(request.tokens), [*models]))
                 else:
                     server.cancel(request)
-        server.run()
+        while server.waiting or server.running:
+            step(server, asked)
         assert server.free_pages == self.sizes["num_pages"]
         for one in asked:
             self._check_request(*one)

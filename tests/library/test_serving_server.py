@@ -1,18 +1,18 @@
-"""attention_lib.serving: each text as if it were alone, and no page lost."""
+"""attention_lib.serving: what is read and shared, and when; what is refused.
 
-import random
+That each text is as if it were alone, and no page lost, is in
+test_matrix_generation.py.
+"""
+
 import time
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attention_lib.generation import generate
 from attention_lib.reproducibility import seeded
-from attention_lib.serving import PagedCache, PagePool, Server, ngram_draft, page_hash
-from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.serving import PagedCache, PagePool, Server, page_hash
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 pytestmark = pytest.mark.long
@@ -20,21 +20,15 @@ pytestmark = pytest.mark.long
 VOCAB_SIZE, CONTEXT_LEN = 7, 40
 
 
-def tiny(kind="learned", **sizes):
+def tiny(kind):
     torch.manual_seed(0)
-    if kind == "window":
-        config = LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 4, 2, 2, 16, window=5)
-        model = TinyLlama(config)
-    else:
-        sizes = {"positions": kind, "mha": "sdpa"} | sizes
-        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 2, 2, **sizes))
+    sizes = VOCAB_SIZE, CONTEXT_LEN, 8, 2, 2
+    model = TinyLM(ModelConfig(*sizes, positions=kind, mha="sdpa"))
     model.head.weight.data *= 30  # else all tokens are as likely
     return model.double().eval()
 
 
-MODELS = {kind: tiny(kind) for kind in ("learned", "rotary", "window")}
-MODEL = MODELS["rotary"]
-TRAINED_ON = tiny("rotary", dropout=0.5).train()  # a server drops nothing
+MODEL = tiny("rotary")
 
 
 def alone(model, prompt, max_new_tokens, stop=None, seed=None):
@@ -55,81 +49,9 @@ def server(model=MODEL, **sizes):
     return Server(model, **sizes)
 
 
-def wrong_draft(tokens, count):
-    return [(sum(tokens) + i) % VOCAB_SIZE for i in range(count + 1)]
-
-
-def some_request(draw, page_len):
-    """A prompt that may share pages with others, and what is asked."""
-    blocks = [[(5 * i + kind) % 7 for i in range(page_len)] for kind in range(2)]
-    prompt = [i for block in draw.choices(blocks, k=draw.randint(0, 3)) for i in block]
-    prompt += draw.choices(range(7), k=draw.randint(1, 4))
-    stop, seed = draw.choice([None, 3]), draw.choice([None, draw.randrange(9)])
-    return prompt, draw.randint(1, draw.choice([6, 20])), stop, seed
-
-
-@pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time
-@settings(
-    max_examples=20,
-    phases=[Phase.generate],  # a smaller seed is no simpler
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.integers(0, 2**32))
-def test_server_gives_each_request_what_it_would_get_alone(seed):
-    draw = random.Random(seed)
-    model = draw.choice([*MODELS.values(), TRAINED_ON])
-    page_len, max_batch = draw.randint(1, 5), draw.randint(1, 5)
-    num_pages = -(-CONTEXT_LEN // page_len) + draw.choice([0, 0, 5, 40])
-    ours = Server(
-        model,
-        num_pages=num_pages,
-        page_len=page_len,
-        max_batch=max_batch,
-        step_tokens=max_batch + draw.randint(0, 12),
-        draft=draw.choice([None, ngram_draft, wrong_draft]),
-        draft_len=draw.randint(1, 5),
-    )
-    asked, to_come = [], draw.randint(1, 14)  # requests, and the tokens wanted
-    while to_come or ours.waiting or ours.running:
-        for _ in range(min(to_come, draw.choice([0, 0, 1, 3]))):
-            which, to_come = some_request(draw, page_len), to_come - 1
-            asked.append((submit(ours, *which), alone(model, *which)))
-        open_ = [one for one, _ in asked if not one.done]  # some of them wait
-        running = [one for one in asked if one[0] in ours.running]
-        if open_ and draw.random() < 0.1:
-            ours.cancel(draw.choice(open_))
-        elif running and to_come and draw.random() < 0.4:
-            (one, _), again, to_come = (
-                draw.choice(running),
-                draw.randrange(9),
-                to_come - 1,
-            )
-            left = one.max_new_tokens - len(one.tokens)
-            drawn = again if one.sampling["temperature"] else None
-            rest = alone(model, one.text, left, one.stop, drawn)
-            twin = ours.fork(one, generator=seeded(again))
-            asked.append((twin, one.tokens + rest))
-        ours.step()
-        used = [page for request, _ in asked for page in request.pages]
-        assert ours.pool.users == [used.count(page) for page in range(num_pages)]
-        assert set(ours.pool.free) == {*range(num_pages)} - {*used}
-        needed = [-(-request.read // page_len) for request, _ in asked]
-        assert [len(request.pages) for request, _ in asked] == needed
-        open_pages = [r.pages[-1] for r in ours.running if r.read % page_len]
-        assert all(ours.pool.users[page] == 1 for page in open_pages)
-        assert len(ours.running) <= max_batch
-        states = [request.state for request in ours.waiting]
-        assert states == sorted(states)  # preempted ones come before those that wait
-    assert ours.free_pages == num_pages
-    for request, wanted in asked:
-        assert request.done
-        cut = len(request.tokens) if request.state == "cancelled" else None
-        assert request.tokens == wanted[:cut]
-
-
 @torch.no_grad()
 def test_pages_in_any_order_give_the_scores_of_a_plain_cache():
-    model, text = MODELS["learned"], torch.randint(7, (1, 9), generator=seeded(0))
+    model, text = tiny("learned"), torch.randint(7, (1, 9), generator=seeded(0))
     cache = PagedCache(model, num_pages=6, page_len=3)
     pages, found = [4, 0, 5], []
     for start, count in [(0, 4), (4, 1), (5, 4)]:

@@ -1,82 +1,22 @@
-"""attention_lib.serving.speculative: any draft yields the model's own text."""
+"""attention_lib.serving.speculative: what is guessed, read and forgotten.
+
+That any draft yields the model's own text is in test_matrix_generation.py.
+"""
 
 from functools import partial
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.generation import generate
 from attention_lib.kv_cache import KVCache
-from attention_lib.reproducibility import seeded
 from attention_lib.serving import model_draft, ngram_draft, speculative_generate
-from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from tests.library import tiny_models
 from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 5, 16
 tiny = partial(tiny_models.tiny, VOCAB_SIZE, CONTEXT_LEN)
-
-
-MODELS = {
-    **{f"{p}, {m}": tiny(positions=p, mha=m) for p, m in
-       (("learned", "sdpa"), ("rotary", "split"), ("none", "torch"))},
-    "llama": TinyLlama(LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 4, 2, 2, 12)).double(),
-    "no cache": tiny_models.Counts(),
-}  # fmt: skip
-DRAFTS = {
-    "nothing": lambda tokens, count: [],
-    "n-gram": ngram_draft,
-    "too much": lambda tokens, count: [0, 1] * count,
-    "one token, over and over": lambda tokens, count: [tokens[-1]] * count,
-    "another model": tiny(num_layers=1, positions="none"),
-    "model without a cache": tiny_models.Counts(),
-}
-
-
-def oracle(model, numbers):
-    """A draft that is right as often as its random numbers say."""
-
-    def guess(tokens, count):
-        true = generate(model, torch.tensor([tokens]), max_new_tokens=count)[0]
-        return [
-            (token + (numbers.random() < 0.3)) % VOCAB_SIZE
-            for token in true[len(tokens) :].tolist()
-        ]
-
-    return guess
-
-
-@pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from(sorted(MODELS)),
-    st.sampled_from([*DRAFTS, "mostly right"]),
-    st.lists(st.integers(1, 6), min_size=1, max_size=3),
-    st.integers(1, 11),
-    st.integers(1, 13),
-    st.none() | st.integers(0, VOCAB_SIZE - 1),
-    st.randoms(use_true_random=False),
-)
-def test_speculative_text_is_the_model_s_own(
-    kind, guesses, lengths, count, draft_len, stop, numbers
-):
-    model = MODELS[kind]
-    if guesses == "model without a cache" or kind == "no cache":
-        model, guesses = MODELS["no cache"], "n-gram"
-    draft = DRAFTS[guesses] if guesses in DRAFTS else oracle(model, numbers)
-    ids = torch.randint(VOCAB_SIZE, (len(lengths), 6), generator=seeded(len(lengths)))
-    options = {"max_new_tokens": count, "stop": stop, "lengths": torch.tensor(lengths)}
-    passes = []
-    found = speculative_generate(
-        model, draft, ids, draft_len=draft_len, on_pass=passes.append, **options
-    )
-    assert found.equal(generate(model, ids, **options))
-    assert all(0 <= p.accepted <= p.guessed <= draft_len for p in passes)
-    if stop is None:
-        assert sum(p.accepted + 1 for p in passes) == count * len(ids)
 
 
 def perfect(model):
@@ -88,7 +28,7 @@ def perfect(model):
 
 
 def test_each_confirmed_token_is_read_once_and_a_right_guess_saves_a_pass():
-    model, read, passes = MODELS["learned, sdpa"], [], []
+    model, read, passes = tiny(mha="sdpa"), [], []
     ids = torch.tensor([[0, 1, 2, 3]])
     options = {"max_new_tokens": 9, "draft_len": 3, "on_pass": passes.append}
     draft = perfect(tiny())
@@ -102,6 +42,16 @@ def test_each_confirmed_token_is_read_once_and_a_right_guess_saves_a_pass():
     speculative_generate(model, lambda tokens, count: [], ids, **options)
     assert read == [4] + [1] * 8
     hook.remove()
+
+
+def test_model_without_a_cache_may_guess_and_be_guessed_for():
+    model, prompt = tiny_models.Counts(), torch.tensor([[1, 2, 3]])
+    passes = []
+    found = speculative_generate(
+        model, tiny_models.Counts(), prompt, max_new_tokens=5, on_pass=passes.append
+    )
+    assert found.equal(generate(model, prompt, max_new_tokens=5))
+    assert passes == [(4, 4)]
 
 
 def test_guesses_beyond_the_stop_are_not_written():
@@ -119,7 +69,7 @@ def test_guesses_beyond_the_stop_are_not_written():
 
 
 def test_cache_forgets_wrong_guesses(monkeypatch):
-    kept, model = [], MODELS["learned, sdpa"]
+    kept, model = [], tiny(mha="sdpa")
     own = KVCache.crop
 
     def crop(cache, length):

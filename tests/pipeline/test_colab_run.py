@@ -118,11 +118,11 @@ def test_set_up_waits_for_no_child_of_a_step(fresh, origin, tmp_path, ending):
     git.write_text(f"#!/bin/sh\nsleep 200 &\n{ending}\n")
     git.chmod(0o755)
     source = set_up_source(f"file://{origin[0]}", origin[1], dependencies(ROOT))
-    source, path = source.replace("LIMIT = 300", "LIMIT = 5"), os.environ["PATH"]
+    source, path = source.replace("LIMIT = 300", "LIMIT = 2"), os.environ["PATH"]
     start = time.monotonic()
     _, lines = run(fresh, tmp_path, source, PATH=f"{git.parent}{os.pathsep}{path}")
     assert time.monotonic() - start < 100
-    assert ("timed out after 5 seconds" in lines[1]) == (ending == "wait"), lines
+    assert ("timed out after 2 seconds" in lines[1]) == (ending == "wait"), lines
 
 
 def wheel(folder, name, version, *requires):

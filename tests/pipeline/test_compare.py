@@ -415,7 +415,7 @@ def run(tmp_path_factory):
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-p", "tools.check.compare", "--nbval"]
     command += ["-n2", "--dist=loadscope", "--cov=attention_lib", "--cov-report="]
-    command += ["-rs", "--junitxml=junit.xml", "--nbval-cell-timeout=20", "notebooks"]
+    command += ["-rs", "--junitxml=junit.xml", "--nbval-cell-timeout=10", "notebooks"]
     known = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "88"}
     done = ran(command, cwd=folder, env=known | {"BOOK_MODEL": "nowhere.gguf"})
     printed = done.stdout + done.stderr
@@ -468,5 +468,5 @@ def test_failure_keeps_the_pictures(run):
 def test_cells_after_one_that_timed_out_say_so(run):
     failure = run.failures["05-slow", 1]
     assert "05-slow, code cell 2 (here Cell 1): time.sleep(600)" in failure
-    assert "Timeout of 20 seconds exceeded" in failure
+    assert "Timeout of 10 seconds exceeded" in failure
     assert "not run: a cell before it timed out" in run.printed

@@ -35,18 +35,25 @@ def test_each_chapter_with_a_view_has_three_phrases():
         assert len(page.select("a.view-phrase[data-set]")) >= least, path.stem
 
 
+@pytest.fixture(scope="module")
+def window(browser):
+    """A window for all pages, so that scripts and fonts are fetched once."""
+    with browser.new_page() as page:
+        yield page, listen(page)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_each_phrase_changes_its_view(browser, address, name):
+def test_each_phrase_changes_its_view(window, address, name):
     if not (SITE / name).is_file():
         pytest.skip("the Chinese edition has not been built")
-    with browser.new_page() as page:
-        heard = listen(page)
-        page.goto(f"{address}/{name}")
-        page.wait_for_function(
-            "[...document.querySelectorAll('a.view-phrase')]"
-            ".every((e) => document.querySelector(`${e.hash}[data-live]`))"
-        )
-        found = page.evaluate(FOLLOW)
+    page, heard = window
+    heard.clear()
+    page.goto(f"{address}/{name}")
+    page.wait_for_function(
+        "[...document.querySelectorAll('a.view-phrase')]"
+        ".every((e) => document.querySelector(`${e.hash}[data-live]`))"
+    )
+    found = page.evaluate(FOLLOW)
     assert len(found) >= 3
     assert [it for it in found if it[1:] != [True, True]] == []
     # A control or a value that a view has not is an error in the console.
