@@ -89,8 +89,8 @@ class Report:
             for found in self.findings
         )
         return (
-            f"<table>\n<caption>{html.escape(self._head())}</caption>\n"
-            f"<thead><tr><th></th><th>check</th><th>what was seen</th></tr></thead>\n"
+            f'<table class="table">\n<caption>{html.escape(self._head())}</caption>\n'
+            f"<thead><tr><td></td><th>check</th><th>what was seen</th></tr></thead>\n"
             f"<tbody>\n{rows}</tbody>\n</table>"
         )
 
