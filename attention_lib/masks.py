@@ -16,7 +16,6 @@ from attention_lib.validation import (
     require_lengths,
     require_mask,
     require_masks,
-    require_placement,
     require_positive,
 )
 
@@ -44,7 +43,6 @@ def causal_mask(
     """
     key_len = query_len if key_len is None else key_len
     require_positive(query_len=query_len, key_len=key_len)
-    require_placement(device)
     key_position = torch.arange(key_len, device=device)
     query_position = torch.arange(key_len - query_len, key_len, device=device)
     return key_position <= query_position[:, None]  # (K,) against (Q, 1)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lib.modules import is_unmodified
-from attention_lib.validation import require_offset, require_placement, require_positive
+from attention_lib.validation import require_offset, require_positive
 
 
 def sinusoidal_positions(
@@ -39,7 +39,6 @@ def sinusoidal_positions(
     """
     require_positive(length=length, d_model=d_model)
     require_offset(offset)
-    require_placement(device)
     # In float32 the angle of position 100,000 would be wrong in the third decimal.
     position = torch.arange(offset, offset + length, dtype=torch.float64)
     pair = torch.arange(0, d_model, 2, dtype=torch.float64)

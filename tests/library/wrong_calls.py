@@ -457,13 +457,6 @@ CALLS += [
         "state": [None, torch.zeros(2, 5, 6), torch.zeros(6, 5), ONE]})
       for each in (al.linear_attention.delta_step, al.linear_attention.delta_chunk)),
     (al.linear_attention.elu_plus_one, {"x": X}, {"x": [None, "x", [1.0], X.long()]}),
-    *((each, right, {"device": NO_DEVICE}) for each, right in (
-        (al.masks.causal_mask, {"query_len": 3}),
-        (al.masks.sliding_window_mask, {"query_len": 3, "window": 2}),
-        (al.sparse_attention.chunk_mask, {"query_len": 3, "chunk_len": 2}),
-        (al.sparse_attention.sink_window_mask,
-         {"query_len": 3, "window": 2, "num_sinks": 1}),
-        (al.positions.sinusoidal_positions, {"length": 3, "d_model": 4}))),
     (al.kv_cache.LayerCache,
      {"batch_size": 2, "num_heads": 2, "max_len": 4, "head_dim": 2},
      {"batch_size": NO_SIZE, "num_heads": NO_SIZE, "max_len": NO_SIZE,
