@@ -16,11 +16,11 @@ from torch import Tensor
 from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     require_context,
+    require_dtype,
     require_flags,
     require_function,
     require_inputs,
     require_piece,
-    require_placement,
     require_positive,
     require_tile,
     require_value,
@@ -40,9 +40,9 @@ class OnlineSoftmax:
         device: where the sums are kept.
 
     Raises:
-        TypeError: not a shape, a dtype or a device.
+        TypeError: not a shape, or not a dtype.
         ValueError: a shape of fewer than two axes, or with a size below 1; scores or
-            values that do not fit it; a dtype that is not one of floats.
+            values that do not fit it; a dtype that is not a float type.
     """
 
     def __init__(
@@ -53,7 +53,8 @@ class OnlineSoftmax:
         device: torch.device | str | None = None,
     ) -> None:
         require_context(shape)
-        require_placement(device, dtype)
+        if dtype is not None:
+            require_dtype(dtype)
         self.context = torch.zeros(shape, dtype=dtype, device=device)  # undivided
         self.total = self.context.new_zeros(*shape[:-1], 1)
         self.largest = self.total.new_full(self.total.shape, -torch.inf)

@@ -15,7 +15,6 @@ from attention_lib.validation import (
     require_added,
     require_crop,
     require_instance,
-    require_placement,
     require_positive,
     require_room,
     require_token_positions,
@@ -61,9 +60,8 @@ class LayerCache:
         dtype: the type of keys and values.
 
     Raises:
-        TypeError: a size that is not an int; not a dtype or a device.
-        ValueError: a size below 1; more tokens than it has room for; a dtype that is
-            not one of floats.
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; more tokens than it has room for.
     """
 
     def __init__(
@@ -80,7 +78,6 @@ class LayerCache:
         value_dim = head_dim if value_dim is None else value_dim
         require_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
         require_positive(head_dim=head_dim, value_dim=value_dim)
-        require_placement(device, dtype)
         sizes = batch_size, num_heads, max_len
         with torch.inference_mode(False):  # a later call may be made without it
             self.keys = torch.zeros(*sizes, head_dim, device=device, dtype=dtype)

@@ -68,12 +68,15 @@ def _from_folder(folder: Path) -> Tokenizer:
         if token is not None:
             names[name] = token["content"] if isinstance(token, dict) else token
     ends = generation.get("eos_token_id") or []
+    ends = [ends] if isinstance(ends, int) else ends
     template, beside = config.get("chat_template"), folder / "chat_template.jinja"
+    if isinstance(template, list):  # several, by name
+        template = {it["name"]: it["template"] for it in template}.get("default")
     return Tokenizer(
         inner,
         names,
         prefix=inner.encode("").ids,
-        ends=[ends] if isinstance(ends, int) else ends,
+        ends=[end for end in ends if end != -1],  # some files say "none" so
         template=beside.read_text("utf-8") if beside.exists() else template,
     )
 

@@ -52,14 +52,6 @@ def require_device(device: Any) -> None:
         ) from None
 
 
-def require_placement(device: Any, dtype: Any = None) -> None:
-    """Check where a tensor is made, and of which type, as far as these are given."""
-    if device is not None and not isinstance(device, torch.device):
-        require_device(device)
-    if dtype is not None:
-        require_dtype(dtype)
-
-
 def require_slots(key: Any, value: Any, cache: Any) -> None:
     """Check that new keys and values (B, H, T, ...) go into the pages of a layer."""
     batch, count = cache.new_slots.shape

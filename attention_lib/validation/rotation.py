@@ -57,8 +57,8 @@ def require_scaling(
         require_base(base=base)
     if base is not None and given.get("rope_theta", base) != base:
         raise ValueError(
-            f"scaling has rope_theta {given['rope_theta']}, base is {base}: pass "
-            "base=scaling['rope_theta']"
+            f"scaling has rope_theta {given['rope_theta']}, but the base is {base}: "
+            "they must agree"
         )
     if kind == "yarn" and base is not None and base <= 1:
         raise ValueError(f"base must be above 1 with 'yarn'; got {base}")

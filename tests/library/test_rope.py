@@ -216,7 +216,7 @@ def test_rope_angles_refuse_a_scaling_of_unknown_words_and_another_base(refused)
         ({"rope_type": "yarn", "factor": None}, "scaling for 'yarn' needs factor, "),
         (
             {**SCALED["linear"], "rope_theta": 5e5},
-            "scaling has rope_theta 500000.0, base is 10000.0: pass base=",
+            "scaling has rope_theta 500000.0, but the base is 10000.0: they ",
         ),
     ):
         with refused(ValueError, words):

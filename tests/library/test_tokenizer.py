@@ -112,7 +112,7 @@ def test_folder_names_special_tokens_and_ends(tiny, tmp_path):
     named = {"content": END, "lstrip": False}
     write_folder(tmp_path, Tokenizer(inner, {}), eos_token=named, chat_template="x")
     (tmp_path / "chat_template.jinja").write_text("{{ eos_token }}!")
-    for ends, wanted in ((5, {1, 5}), ([1, 7], {1, 7}), (None, {1})):
+    for ends, wanted in ((5, {1, 5}), ([1, 7], {1, 7}), (None, {1}), (-1, {1})):
         (tmp_path / "generation_config.json").write_text(
             json.dumps({"eos_token_id": ends})
         )
@@ -121,6 +121,11 @@ def test_folder_names_special_tokens_and_ends(tiny, tmp_path):
     assert found.prefix == [0]
     assert found.encode("wwww") == [TOKENS.index("w")] * 4
     assert found.chat(HELLO) == f"{END}!"
+    (tmp_path / "chat_template.jinja").unlink()
+    for name, wanted in (("default", "!"), ("tools", None)):
+        several = [{"name": name, "template": "!"}]
+        write_folder(tmp_path, Tokenizer(inner, {}), chat_template=several)
+        assert load_tokenizer(tmp_path).template == wanted
     bare = write_folder(tmp_path / "bare", tiny, bos_token=None, chat_template=None)
     assert (load_tokenizer(bare).bos, load_tokenizer(bare).template) == (None, None)
     (bare / "tokenizer_config.json").unlink()
