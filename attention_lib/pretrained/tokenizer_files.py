@@ -76,7 +76,7 @@ def _from_folder(folder: Path) -> Tokenizer:
         inner,
         names,
         prefix=inner.encode("").ids,
-        ends=[end for end in ends if end != -1],  # some files say "none" so
+        ends=[end for end in ends if end != -1],  # -1 stands for none
         template=beside.read_text("utf-8") if beside.exists() else template,
     )
 

@@ -53,7 +53,6 @@ class PagePool:
 
     def lookup(self, hashes: Sequence[bytes]) -> list[int]:
         """Return the pages with these hashes, up to the first that is unknown."""
-        hashes = list(hashes)
         for each in hashes:
             require_instance("each of hashes", each, bytes)
         known = takewhile(lambda each: each in self.by_hash, hashes)

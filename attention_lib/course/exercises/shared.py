@@ -1,4 +1,4 @@
-"""What exercises of several chapters share: a number asked for, and finders."""
+"""Parts that exercises of several chapters share: numbers as answers, and finders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
