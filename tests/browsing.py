@@ -304,7 +304,7 @@ def empty_parts(picture, part=1200):
 
 
 def own_seconds(page, *kinds):
-    """Gives a clock of the page's own thread: other work is not in it."""
+    """Give a clock of the page's own thread: other work is not in it."""
     kinds = kinds or ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
     session = page.context.new_cdp_session(page)
     session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
