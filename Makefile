@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 KEEP := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1000000000
 PYTEST := $(KEEP) $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 # Counting takes a fifth of all the time, so only CI and COVER=1 count.
-COVER ?= $(CI)
+COVER ?= $(if $(DEVICE),,$(CI))
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage \
   --cov-report=json:reports/coverage.json
@@ -19,8 +19,8 @@ NBVAL := -p tools.check.compare --nbval
 GPU := $(if $(DEVICE),-p tools.check.devices $(if $(filter pretend,$(DEVICE)),--comparison-report=reports/devices.json,-n0 --comparison-report=reports/gpu.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve copies workshop notebooks format check translate test test-rest test-notebooks \
-  test-variations benchmarks lock
+.PHONY: help setup book serve copies workshop notebooks format check translate test test-rest test-variations \
+  benchmarks lock
 
 help:
 	@awk '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -57,19 +57,17 @@ notebooks: setup ## execute the chapters whose record is stale; ARGS="--all 03-m
 translate: setup ## bring the Chinese catalogues in step; ARGS=chapters/03-masks begins one
 	@$(PY) -m tools.translate update $(ARGS)
 
+# With DEVICE=pretend or cuda, the notebooks on a simulated GPU or on a real one, those with
+# the published model, too: to save time, `make test-rest` leaves its cells out.
 test: setup ## check all that a change can break; CHANGED=1 for what yours can, ARGS=FILES
-	@$(PYTEST) $(if $(COVER),$(COVERAGE)) $(NBVAL) -m "$(or $(MARK),not slow)" \
-	  $(if $(CHANGED),--changed=$(CHANGED)) $(or $(ARGS),tests notebooks) $(if $(COVER),$(UNTESTED))
+	@$(if $(DEVICE),ATTENTION_DEVICE=$(DEVICE)) $(PYTEST) $(if $(COVER),$(COVERAGE)) $(NBVAL) $(GPU) \
+	  -m "$(or $(MARK),not slow)" $(if $(CHANGED),--changed=$(CHANGED)) \
+	  $(or $(ARGS),$(if $(DEVICE),,tests) notebooks) $(if $(COVER),$(UNTESTED))
 
 ##@ Before it is published
 test-rest: setup ## what `make test` leaves out: all widths and colours, a simulated GPU
 	@$(MAKE) --no-print-directory test COVER= MARK=slow ARGS=tests
-	@BOOK_MODEL=none $(MAKE) --no-print-directory test-notebooks DEVICE=pretend
-
-# To save time, `make test-rest` leaves the cells of the published model out; with
-# DEVICE=pretend, this runs them on the simulated GPU, too.
-test-notebooks: setup ## run the notebooks again and compare; DEVICE=pretend or cuda
-	@$(if $(DEVICE),ATTENTION_DEVICE=$(DEVICE)) $(PYTEST) $(NBVAL) $(GPU) $(or $(ARGS),notebooks)
+	@BOOK_MODEL=none $(MAKE) --no-print-directory test DEVICE=pretend
 
 test-variations: setup ## run every notebook as on other machines; ARGS=oldest for one
 	@$(PY) -m tools.check.variations $(ARGS)

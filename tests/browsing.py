@@ -47,6 +47,8 @@ PICK = sample("pick.js")
 EXAMINE = sample("examine.js")
 # How each figure reads: its letters' size and contrast, and what stands in its way.
 FIGURES = sample("figures.js")
+# A visit sets each view as the text does: another phrase of a page sets it again.
+FOLLOW = sample("phrases.js")
 # How wide a page is, once a window that was made narrower has been laid out, and its
 # scripts have heard of it.
 WIDTH = """async (wanted) => {
@@ -212,6 +214,9 @@ def visit(page, heard, address, seen=None, dark=True):
         if page.evaluate(WIDTH, NARROWEST) > NARROWEST:
             faults.append(f"sideways scroll: at {NARROWEST} pixels")
         page.set_viewport_size({"width": PHONE, "height": 900})
+    if seen is not None:
+        # A control or a value that a view has not is an error in the console, too.
+        faults += [f"phrase: {text}" for text in page.evaluate(FOLLOW)]
     if width != PHONE or seen is not None:
         known = set[str]() if seen is None else seen
         faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
@@ -299,7 +304,7 @@ def empty_parts(picture, part=1200):
 
 
 def own_seconds(page, *kinds):
-    """Gives a clock of the page's own thread: other work is not in it."""
+    """Give a clock of the page's own thread: other work is not in it."""
     kinds = kinds or ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
     session = page.context.new_cdp_session(page)
     session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})

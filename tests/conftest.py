@@ -204,7 +204,7 @@ def unchecked():
 
 @pytest.fixture
 def shapes_unchecked():
-    """Calls of this test run as a user's do, without jaxtyping's checks."""
+    """Let the calls of this test run as a user's do, without jaxtyping's checks."""
     with _shapes_unchecked():
         yield
 

@@ -314,7 +314,7 @@ def texts_of(case, entry, layout):
 
 
 def batch_of(texts, filler, places):
-    """Puts texts in their columns, and random tokens where there is padding."""
+    """Put texts in their columns, and random tokens where there is padding."""
     rows = filler.unflatten(0, places.shape).clone()
     for row, text, own in zip(rows, texts, places, strict=True):
         row[own >= 0] = text[own[own >= 0]]
@@ -367,7 +367,7 @@ class Batch:
             self.angles = angles_of(max(self.layout.totals), entry.angles, stored)
 
     def read(self):
-        """Reads call by call, and gives all that came, (B, K, ...)."""
+        """Read call by call, and return all that came, (B, K, ...)."""
         found, kept, case = [], None, self.case
         batch, columns = self.x.shape[:2]
         if case.cache != "none":
@@ -409,7 +409,7 @@ class Batch:
         )
 
     def go_on(self, told, kept, rows):
-        """Goes on behind the beginning, with tokens that the texts must not notice."""
+        """Go on behind the beginning, with tokens that the texts must not notice."""
         x = self.x[rows, -JUNK:]
         known = torch.arange(PREFIX + JUNK).expand(len(x), -1)
         angles = None if told.angles is None else told.angles[:, -JUNK:]
@@ -418,7 +418,7 @@ class Batch:
         self.entry.call(self.module, x, more)
 
     def alone(self):
-        """Gives what each text alone gives, slowly, and the error that is allowed."""
+        """Give what each text alone gives, slowly, and the error that is allowed."""
         entry, generator = self.entry, seeded(11)
         unit = max(self.dtype, entry.least, key=lambda it: torch.finfo(it).eps)
         exact = [text.double() if text.is_floating_point() else text
@@ -446,7 +446,7 @@ class Batch:
 
 @torch.no_grad()
 def check(entry, case):
-    """Compares a batch with each of its texts alone.
+    """Compare a batch with each of its texts alone.
 
     Returns the largest error of a token, as a share of what is allowed.
     """

@@ -50,7 +50,7 @@ def joined(found):
 
 
 def turn(x, angles, layout="half"):
-    """Turns pairs of (..., T, D) as complex numbers."""
+    """Rotate pairs of (..., T, D) as complex numbers."""
     if angles is None:
         return x
     half = x.shape[-1] // 2

@@ -47,14 +47,14 @@ def sequences(batch=2, length=5, d_model=7, seed=1):
 
 
 def broadcasting(draw, shape):
-    """Draws a shape that broadcasts to this one: axes of 1, the first ones left out."""
+    """Draw a shape that broadcasts to this one: axes of 1, the first ones left out."""
     sizes = [size if draw(st.booleans()) else 1 for size in shape]
     return sizes[draw(st.integers(0, len(sizes))) :]
 
 
 @st.composite
 def cases(draw, dtype):
-    """Draws query, key, value and a mask, whose rows may be empty, that broadcast."""
+    """Draw query, key, value and a mask, whose rows may be empty, that broadcast."""
     leading = draw(st.lists(st.integers(1, 3), max_size=3))
     query_len, key_len, head_dim, value_dim = draw(st.tuples(*[st.integers(1, 5)] * 4))
     generator = seeded(draw(st.integers(0, 999)))

@@ -36,7 +36,7 @@ def tokens(seed=1, dtype=torch.float64):
 
 
 def make(layer, *sizes, seed=0, **options):
-    """Makes a layer whose every parameter, norms included, is drawn at random."""
+    """Make a layer whose every parameter, norms included, is drawn at random."""
     made = layer(*sizes, **options).double()
     generator = seeded(seed)
     with torch.no_grad():

@@ -47,7 +47,7 @@ def translator(**options):
 
 
 def fill(ours, theirs):
-    """Gives a block the weights of one of PyTorch's layers, part by part."""
+    """Give a block the weights of one of PyTorch's layers, part by part."""
     pairs = {"attention": "self_attn", "cross_attention": "multihead_attn"}
     for mine, name in pairs.items():
         if hasattr(ours, mine):

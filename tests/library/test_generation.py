@@ -22,7 +22,7 @@ LENGTHS = torch.tensor([2, 5, 3])
 
 
 def by_hand(model, text, count):
-    """Goes on with one text, reading all of it for each token."""
+    """Go on with one text, reading all of it for each token."""
     text = list(text)
     for _ in range(count):
         scores = model(torch.tensor([text]))[0, -1].tolist()

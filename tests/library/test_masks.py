@@ -17,7 +17,7 @@ lengths = st.integers(1, 7)
 
 
 def matrix(*rows):
-    """Writes a mask as a picture: `x` may attend, `.` may not."""
+    """Write a mask as a picture: `x` may attend, `.` may not."""
     return torch.tensor([[sign == "x" for sign in row] for row in rows])
 
 

@@ -74,7 +74,7 @@ def near(query, key):
 
 
 def settled(make):
-    """Makes a module in float64 with random weights, norms and biases too."""
+    """Make a module in float64 with random weights, norms and biases too."""
 
     def build():
         with global_seed(0):
@@ -330,7 +330,7 @@ FUNCTIONS = {
 
 
 def read(model, x, told):
-    """Calls a model as generation does; the shortest call where that is enough."""
+    """Call a model as generation does; the shortest call where that is enough."""
     told_lengths = told.case.padding == "right" and told.case.cache == "none"
     if told_lengths and told.case.mask == "causal" and not told.case.empty:
         return model(x, torch.tensor(told.totals))
@@ -654,7 +654,7 @@ def kinds(base):
 
 
 def run(name, count):
-    """Tries so many combinations of one line; each line has its own.
+    """Try so many combinations of one line; each line has its own.
 
     Two thirds are spread over all choices, which few random draws are not.
     """

@@ -71,7 +71,7 @@ def outputs_and_gradients(layer, x, mask, **options):
 
 @st.composite
 def cases(draw, *, free_widths):
-    """Draws the arguments of a layer, an input, a mask of any shape and a call."""
+    """Draw the arguments of a layer, an input, a mask of any shape and a call."""
     sizes = draw(st.tuples(*[st.integers(1, 4)] * 5))
     batch, length, num_heads, head_dim, d_model = sizes
     options = {"qkv_bias": draw(st.booleans()), "num_heads": num_heads}

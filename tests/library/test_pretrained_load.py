@@ -169,7 +169,7 @@ def test_what_other_files_say_means_what_transformers_takes(name, changes, tmp_p
 
 
 def stored_otherwise(folder, change):
-    """Changes the tensors of the folder's file, a mapping from their names."""
+    """Change the tensors of the folder's file, a mapping from their names."""
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, {"format": "pt"})
 

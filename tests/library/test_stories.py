@@ -42,11 +42,11 @@ SHORTEST = (
 
 
 class LeftError(Exception):
-    """Says that the text went another way than the one wanted."""
+    """The text went another way than the one wanted."""
 
 
 class Walker(Teller):
-    """Goes one way; every word that may be picked is a way of its own."""
+    """Go one way; every word that may be picked is a way of its own."""
 
     def __init__(self, script, wanted=None):
         super().__init__(random.Random(0))
@@ -337,7 +337,7 @@ def test_load_alice_gives_the_cleaned_file():
 
 
 class Fixed(random.Random):
-    """Draws the same number each time."""
+    """Draw the same number each time."""
 
     def __init__(self, number):
         super().__init__(0)

@@ -54,7 +54,7 @@ def texts_of(*lengths, seed=0):
 
 
 class Scoring(nn.Module):
-    """Gives every token the same scores, made of one weight for each word."""
+    """Give every token the same scores, made of one weight for each word."""
 
     def __init__(self, scores):
         super().__init__()

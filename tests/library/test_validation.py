@@ -40,7 +40,7 @@ def whole(*shape, dtype=torch.int64, device="cpu"):
 
 
 def inputs(kind="torch", mask=None, **changed):
-    """Checks inputs of one kind that fit, but for those that are given."""
+    """Check inputs of one kind that fit, but for those that are given."""
     given = {name: zeros(kind, *shape) for name, shape in SHAPES.items()} | changed
     v.require_inputs(**given, mask=mask, kind=KINDS[kind])
 

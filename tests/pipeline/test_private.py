@@ -4,15 +4,17 @@ import base64
 import io
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tests.traces import book_files, file_traces, told
+from tools.chapters import ROOT
 from tools.record import private
 from tools.record.private import details, own_names
+from tools.record.rules import is_picture, picture_texts
 
 # Put together here, so that no search for leaked keys finds them in this file.
 GITHUB = "ghp" + "_" + "a1" * 18
@@ -37,6 +39,42 @@ HARMLESS = [
     "notebooks/03-masks.ipynb, ../attention_lib/masks.py, and/or/tmp",
     "@pytest.mark.skip, task-based risk-averse sk-learn",
 ]
+
+
+READ = ("notebooks/*.ipynb", "chapters/*.md", "book/*.md", "*.md")
+
+
+def book_files():
+    """Return every notebook and page that people are given."""
+    return sorted(path for pattern in READ for path in ROOT.glob(pattern))
+
+
+def file_traces(path):
+    """Return what a notebook or a page gives away, and where in it."""
+    if path.suffix == ".ipynb":
+        notebook = nbformat.read(path, as_version=4)
+        cells = [(f"cell {n}", cell) for n, cell in enumerate(notebook.cells, 1)]
+        parts = [("metadata", notebook.metadata), *cells]
+    else:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        parts = [(f"line {n}", line) for n, line in enumerate(lines, 1)]
+    return [f"{place}: {it}" for place, value in parts for it in told(value)]
+
+
+def told(value):
+    """Return what the texts inside a value give away, however deep they stand."""
+    if isinstance(value, str):
+        return details(value)
+    if isinstance(value, dict):
+        value = [*value, *(_read(key, part) for key, part in value.items())]
+    if not isinstance(value, list):
+        return []
+    return [it for part in value for it in told(part)]
+
+
+def _read(key, part):
+    """Return a part, or the texts inside a picture, whose letters mean nothing."""
+    return picture_texts(part) if is_picture(key) and isinstance(part, str) else part
 
 
 @pytest.mark.parametrize("path", book_files(), ids=lambda path: path.name)

@@ -1,5 +1,7 @@
 """Workflows: what no linter of `make check` tells about who may do what, and when."""
 
+import re
+
 import pytest
 import yaml
 
@@ -94,3 +96,9 @@ def test_gpu_runs_code_of_main_only_and_before_it_is_published():
 def test_secrets_are_used_in_no_workflow():
     paths = (ROOT / ".github").rglob("*.y*ml")
     assert [path for path in paths if "secrets." in path.read_text("utf-8")] == []
+
+
+def test_makefile_lists_at_most_14_targets_in_three_groups():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert len(re.findall(r"(?m)^[a-z-]+:.*## ", text)) <= 14
+    assert len(re.findall(r"(?m)^##@ ", text)) == 3

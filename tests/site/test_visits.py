@@ -80,6 +80,9 @@ def test_page_opened_as_a_file_has_no_fault(windows):
 
 # What is added to a copied page, and what is then said of it.
 WIDE_FORMULA = sample("wide-formula.html")
+IDLE = """<div id="view-idle"><div class="attention-live">
+<p role="status" class="view-hidden"></p></div></div>
+<a class="view-phrase" href="#view-idle" data-set="row=1">idle</a>"""
 TINY = """<figure id="tiny"><svg class="drawing" viewBox="0 0 100 50" width="100">
 <text y="20" style="font-size: 8px">tiny</text></svg></figure>"""
 FAULTY = {
@@ -96,6 +99,8 @@ FAULTY = {
     "cut formula": (WIDE_FORMULA, "E = mc"),
     "image": ('<img src="absent.png" alt="nothing">', "/absent.png"),
     "figure": (TINY, "tiny: small letters"),
+    "phrase": (IDLE, "idle changes nothing"),
+    "phrase, unsaid": ("", "idle is not said"),
     "screen reader": ('<span class="katex">silent</span>', "silent"),
     "axe": ('<a href="#" style="color: #777; background: #888">pale</a>', "contrast"),
     "axe, folded": (

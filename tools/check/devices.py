@@ -1,6 +1,6 @@
 """Run every notebook on another device, real or simulated: a plugin for pytest.
 
-`make test-notebooks` says how, with DEVICE=pretend or DEVICE=cuda. The records are the
+`make test` says how, with DEVICE=pretend or DEVICE=cuda. The records are the
 CPU's.
 """
 

@@ -178,7 +178,7 @@ def check_language_model(answer: object) -> Verdict:
     for given, so_far in [
         (ids, ""),
         (longer, "This is right for 7 tokens. For 40 of them:"),
-        (longer.repeat(1, 40), "This is right for 40 tokens. For 1,600 of them:"),
+        (longer.repeat(1, 28), "This is right for 40 tokens. For 1,120 of them:"),
     ]:
         logits = run(model.forward, given)
         if isinstance(logits, Verdict):

@@ -24,7 +24,7 @@ def finds(function, x):
 
 
 def finder_by_slopes(of, leaks):
-    """Looks for leaks by gradients alone: of each feature, or of their sum."""
+    """Look for leaks by gradients alone: of each feature, or of their sum."""
 
     def answer(function, x):
         slopes = torch.autograd.functional.jacobian(lambda x: of(function(x)[0]), x)

@@ -28,7 +28,7 @@ def table(answer):
 
 
 def finder(orders, moved_back=True, sees=True, compare=torch.allclose):
-    """Looks for order: tries these orders of four rows."""
+    """Look for order: try these orders of four rows."""
 
     def answer(function, x):
         before = function(x)
@@ -157,7 +157,7 @@ def finder_by_matrices(function, x):
 
 
 def finder_back(function, x):
-    """Takes the output back into the first order, instead of reordering it."""
+    """Take the output back into the first order, instead of reordering it."""
     seen = []
     for order in itertools.permutations(range(4)):
         back = torch.tensor(order).argsort()

@@ -96,8 +96,8 @@ MISTAKES = {
         (built(HEAD, f"({HEAD}).mT"), "yours have (2, 11, 7)"),
         (built(TABLE, "sinusoidal_positions(16, 8)[: x.shape[1]]"), "40 of them: Your"),
         (
-            built(TABLE, "sinusoidal_positions(64, 8)[: x.shape[1]]"),
-            "1,600 of them: ",
+            built(TABLE, "sinusoidal_positions(1024, 8)[: x.shape[1]]"),
+            "1,120 of them: ",
         ),
         (built("return", "x = x if len(x[0]) < 9 else x[0]\n        return"), "40 of"),
         (built("nn.ModuleList", ""), "a plain list hides its blocks"),

@@ -22,7 +22,7 @@ class OfLibrary(OnlineSoftmax):
 
 
 class Collected:
-    """Keeps all scores: what it says is right, and it is no online softmax."""
+    """Keep all scores: what it says is right, and it is no online softmax."""
 
     def __init__(self, num_queries, value_dim):
         self.scores, self.values = [], []
@@ -36,7 +36,7 @@ class Collected:
 
 
 class CollectedInLists(Collected):
-    """Keeps all scores as plain numbers."""
+    """Keep all scores as plain numbers."""
 
     def add(self, scores, value):
         self.scores += scores.T.tolist()
@@ -47,7 +47,7 @@ class CollectedInLists(Collected):
 
 
 class OneLogarithm:
-    """Keeps the divided mix, and one number per query: the logarithm of the sum."""
+    """Keep the divided mix, and one number per query: the logarithm of the sum."""
 
     def __init__(self, num_queries, value_dim):
         self.log_sum = torch.full((num_queries, 1), -torch.inf)

@@ -58,7 +58,7 @@ class Steps:
 
 
 class Collected:
-    """Keeps all tokens, and reads them at once: it says the right thing."""
+    """Keep all tokens, and read them at once: it says the right thing."""
 
     def __init__(self, key_dim, value_dim):
         self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
