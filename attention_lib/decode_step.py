@@ -144,6 +144,7 @@ def can_inline(part: nn.Module, *kinds: type[nn.Module]) -> bool:
         part: the part to inline or to skip.
         kinds: the classes that the step inlines.
     """
+    require_instance("part", part, nn.Module)
     return all(
         type(it) in kinds and is_unmodified(it, type(it)) and not it.training
         for it in part.modules()

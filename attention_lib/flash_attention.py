@@ -69,6 +69,10 @@ class OnlineSoftmax:
             value: one row for each column of the scores.
         """
         require_piece(scores, value, self.context)
+        self.add_checked(scores, value)
+
+    def add_checked(self, scores: Tensor, value: Tensor) -> None:
+        """Add what fits, as each tile of a larger product does."""
         largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
         # For a row that has seen nothing, -inf - -inf would be NaN.
         level = largest.where(largest > -torch.inf, 0)
@@ -221,7 +225,7 @@ def flash_forward(
         online = OnlineSoftmax(shape, dtype=value.dtype, device=value.device)
         for columns in plan.tiles(rows, key_len, key_len - query_len):
             scores = plan.scores(query, key, rows, columns)
-            online.add(scores, value[..., columns, :])
+            online.add_checked(scores, value[..., columns, :])
         context, log_sum = online.result()
         contexts.append(context)
         log_sums.append(log_sum)

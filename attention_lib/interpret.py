@@ -24,6 +24,7 @@ from attention_lib.modules import weight_of
 from attention_lib.multi_head import split_heads
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.validation import (
+    fitted_patch,
     require_choice,
     require_compared,
     require_generator,
@@ -241,6 +242,7 @@ def patch_heads(
     require_instance("values", values, Mapping)
     for index in values:
         require_head_indices(model, **{"a head of values": index})
+        require_patch(values[index])
     with ExitStack() as hooks:
         for (layer, head), value in values.items():
             attention = _blocks(model)[layer].attention
@@ -292,6 +294,7 @@ def patch_path(
             an unsupported kind of block or attention.
     """
     require_head_path(model, sender, receiver, into)
+    require_patch(value)
     first, block = _blocks(model)[sender[0]], _blocks(model)[receiver[0]]
     projection = getattr(block.attention, f"{into[0]}_proj")
     receive = _Receiver(block, receiver[1], into)
@@ -398,7 +401,7 @@ def _with(context: Tensor, head: int, count: int, value: Tensor | float) -> Tens
     """Return all heads' outputs, (B, T, H·D), with one of them replaced by a value."""
     new = context.clone()
     columns = _columns(context, head, count)
-    new[..., columns] = require_patch(value, new[..., columns])
+    new[..., columns] = fitted_patch(value, new[..., columns])
     return new
 
 
@@ -437,7 +440,7 @@ def _change(
         new = _ask(out_proj, _with(context, *head, value))
         return _added(block, new) - _added(block, output)
     # A difference, so the bias cancels.
-    value = require_patch(value, context[..., columns])
+    value = fitted_patch(value, context[..., columns])
     return (value - context[..., columns]) @ weight[:, columns].T
 
 

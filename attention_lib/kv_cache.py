@@ -121,6 +121,8 @@ def repeat_texts(cache: Cache, times: int) -> Cache:
     Every tensor that the cache holds has the texts as its first axis.
     """
     require_positive(times=times)
+    if not hasattr(cache, "__dict__"):
+        raise TypeError(f"cache must be a layer's; got {type(cache).__name__}")
     repeated = copy.copy(cache)
     for name, value in vars(cache).items():
         if isinstance(value, Tensor):

@@ -163,6 +163,7 @@ def tell_verse(teller: Teller, depth: int) -> None:
 
     A bracket is closed by its own kind, and the one opened last is closed first.
     """
+    require_not_negative(depth=depth)
     opening = teller.choose(dict.fromkeys(CLOSING, 0.5))
     teller.say(opening)
     verse = 0.4 if depth else 0.0

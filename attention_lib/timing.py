@@ -26,6 +26,7 @@ from attention_lib.validation import (
     require_choice,
     require_flags,
     require_function,
+    require_instance,
     require_positive,
     require_timed_calls,
 )
@@ -78,6 +79,14 @@ class Comparison:
     """Times of several calls, measured in turns. The first call is the reference."""
 
     seconds: dict[str, list[float]]  # of one call; one number per round
+
+    def __post_init__(self) -> None:
+        require_instance("seconds", self.seconds, Mapping)
+        rounds = {name: len(times) for name, times in self.seconds.items()}
+        if not all(rounds.values()) or len(set(rounds.values())) != 1:
+            raise ValueError(
+                f"seconds must hold one time per round of each call; got {rounds}"
+            )
 
     def ratios(self, name: str) -> list[float]:
         """Return, round by round, the time of a call over that of the first."""

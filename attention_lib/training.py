@@ -223,7 +223,7 @@ class Training:
         """Run the steps that are missing, with a progress bar.
 
         Args:
-            until: the step to stop before; the end when left out.
+            until: the step to stop before; the end when left out or earlier.
 
         Raises:
             TypeError: a step that is not an int.

@@ -56,7 +56,14 @@ class FunctionLayer(MultiHeadAttention):
             mask = with_causal(mask, causal, query, key)
         if mask is not None:
             options[self.words["mask"]] = mask
-        return _first(self.function(query, key, value, **options))
+        context = _first(self.function(query, key, value, **options))
+        shape = getattr(context, "shape", query.shape)
+        if len(shape) != 4 or shape[-1] != query.shape[-1]:  # a probe tests lengths
+            raise ValueError(
+                "the function must return the shape of the query, "
+                f"{tuple(query.shape)}; got {tuple(shape)}"
+            )
+        return context
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attention_lib.hf_layers.parts import PublishedAttention, load_copies
 from attention_lib.relative_attention import RelativeAttention
+from attention_lib.validation import require_positive
 
 ALIBI = "BloomAttention", "MptAttention"
 
@@ -42,6 +43,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
     If the number of heads is not a power of two, the slopes for the power below come
     first, and then every second one for the power above.
     """
+    require_positive(num_heads=num_heads)
     below = 2 ** math.floor(math.log2(num_heads))
     steps = torch.arange(1, 2 * below + 1, dtype=torch.float64)
     first, between = 2 ** (-8 / below * steps[:below]), 2 ** (-4 / below * steps[::2])

@@ -15,12 +15,14 @@ from attention_lib.kv_cache import CacheLike
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.precision import widened
 from attention_lib.rope import rope_attention_factor
+from attention_lib.validation import require_not_negative, require_positive
 
 
 def both_sides(
     reach: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
 ) -> Bool[Tensor, "*#B T K"]:
     """Let each position attend to those at most ``reach`` before or after it."""
+    require_not_negative(reach=reach)
     return (query[..., :, None] - key[..., None, :]).abs() <= reach
 
 
@@ -28,6 +30,7 @@ def chunks(
     size: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
 ) -> Bool[Tensor, "*#B T K"]:
     """Let each position attend to its own chunk, also to later positions in it."""
+    require_positive(size=size)
     return query[..., :, None] // size == key[..., None, :] // size
 
 

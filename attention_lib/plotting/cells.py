@@ -32,8 +32,8 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
 
     Raises:
         TypeError: lines that are not a list of mappings; cells that are not numbers.
-        ValueError: no lines; a line without arrays; an array without two axes; a token
-            without a colour: 1 to 6 have one; a ``head_dim`` below 1.
+        ValueError: no lines; a line without arrays; an array without two axes, or of
+            fractions; a token without a colour: 1 to 6 have one; ``head_dim`` below 1.
     """
     require_positive(head_dim=head_dim)
     require_instance("lines", lines, Sequence)
@@ -45,6 +45,10 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
     for name, cells in (pair for line in arrays for pair in line.items()):
         if cells.ndim != 2 or 0 in cells.shape:
             raise ValueError(f"{name} must be (rows, columns); got {cells.shape}")
+        if (cells != np.round(cells)).any():
+            raise ValueError(
+                f"{name} must hold whole numbers: 25 is token 2, feature 5"
+            )
     rows = [max(cells.shape[0] for cells in line.values()) for line in arrays]
     cols = [sum(cells.shape[1] for cells in line.values()) for line in arrays]
     gaps = [0.3 * (len(line) + 1) for line in arrays]

@@ -17,7 +17,7 @@ from attention_lib.plotting._figure import (
     as_numbers,
     styled,
 )
-from attention_lib.validation import require_instance
+from attention_lib.validation import require_instance, require_positive
 
 
 @styled
@@ -141,6 +141,7 @@ def show_bars(
     """
     if isinstance(labels, str):
         raise TypeError(f"labels must be a list; got {labels!r}")
+    require_positive(**{"the number of labels": len(labels)})
     arrays = _arrays("bars", bars, np.arange(len(labels)))
     figure, ax = _one_axes()
     width = 0.8 / len(bars)

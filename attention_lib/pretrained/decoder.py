@@ -121,7 +121,7 @@ class DecoderBlock(nn.Module):
             self.attention_norm(x),
             mask,
             causal=True,
-            angles=angles[self.rotation],
+            angles=self._angles(angles),
             cache=cache,
             **self._window(positions),
         )
@@ -139,13 +139,22 @@ class DecoderBlock(nn.Module):
         return self.attention.attention_weights(
             self.attention_norm(x),
             causal=True,
-            angles=angles[self.rotation],
+            angles=self._angles(angles),
             **self._window(positions),
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Make an empty cache for texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)
+
+    def _angles(self, angles: Sequence[Tensor | None]) -> Tensor | None:
+        """Return the angles of this layer's rotation."""
+        if isinstance(angles, Tensor) or len(angles) <= self.rotation:
+            got = "a tensor" if isinstance(angles, Tensor) else len(angles)
+            raise ValueError(
+                f"angles must be a list, those of each of config.rotations; got {got}"
+            )
+        return angles[self.rotation]
 
     def _window(self, positions: Tensor | None) -> dict[str, Any]:
         """Return the arguments that only a layer with a window takes."""

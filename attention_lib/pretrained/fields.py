@@ -112,6 +112,7 @@ class Fields:
 
     def choose(self, name: str, choices: Mapping[Any, Any], default: Any) -> Any:
         """Return the choice that a field's word selects; refuse other words."""
+        require_instance("choices", choices, Mapping)
         value = self.take(name, default)
         if not any(type(value) is type(word) and value == word for word in choices):
             wanted = ", ".join(repr(choice) for choice in choices)

@@ -89,7 +89,7 @@ class Request:
 
     def pick(self, scores: Tensor, best: int) -> int:
         """Pick the next token from its scores (1, V), given the best one."""
-        if not self.sampling["temperature"]:
+        if not self.sampling.get("temperature"):
             return best
         return int(sample_token(scores, **self.sampling))
 

@@ -35,6 +35,7 @@ from attention_lib.validation.exporting import (
     require_static,
 )
 from attention_lib.validation.interpret import (
+    fitted_patch,
     require_compared,
     require_head_indices,
     require_head_maps,
@@ -136,6 +137,7 @@ from attention_lib.validation.texts import (
 
 __all__ = [
     "as_floats",
+    "fitted_patch",
     "is_traced",
     "require_above_zero",
     "require_added",

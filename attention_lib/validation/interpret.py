@@ -64,12 +64,18 @@ def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None
         )
 
 
-def require_patch(value: Any, replaced: Tensor) -> Any:
-    """Check a head's new output, (B, T, D), and return it in the old one's type."""
-    if not isinstance(value, Tensor):
+def require_patch(value: Any) -> None:
+    """Check that a head's new output is a number or a tensor of floats."""
+    if isinstance(value, Tensor):
+        require_floats("value", value)
+    else:
         require_number("value", value, "a number", lambda _: True)
+
+
+def fitted_patch(value: Any, replaced: Tensor) -> Any:
+    """Return a head's new output, (B, T, D), in the type of the old one."""
+    if not isinstance(value, Tensor):
         return float(value)
-    require_floats("value", value)
     if value.ndim:
         require_same_device("value", value, "the head's output", replaced)
     if not broadcasts(value.shape, replaced.shape):

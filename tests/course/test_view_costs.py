@@ -21,7 +21,7 @@ test_explore_costs_refuses = refusals(
     view_costs,
     {},
     ({"d_model": 0}, ValueError, "d_model must be at least 1; got 0"),
-    ({"lengths": []}, ValueError, "lengths must be at least 1; got 0"),
+    ({"lengths": []}, ValueError, "the number of lengths must be at least 1; got 0"),
     ({"lengths": [3, 0]}, ValueError, "lengths must be at least 1; got 0"),
     ({"lengths": [5, 5]}, ValueError, "lengths must grow; got [5, 5]"),
 )

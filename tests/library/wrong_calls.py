@@ -19,13 +19,15 @@ from transformers.models.llama.modeling_llama import LlamaAttention
 
 import attention_lib as al
 from attention_lib import training as t
+from attention_lib.decode_step import can_inline
 from attention_lib.mha_variants import make_mha
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.library.gguf_files import model_bytes
 
 # What the package does not import by itself.
 LATER = (
-    "course.museum examine export flash_attention hf_layers interpret launch parallel"
+    "course.museum course.views examine export flash_attention hf_layers interpret "
+    "launch parallel"
 )
 for later in f"{LATER} relative_attention stories timing toy".split():
     import_module(f"attention_lib.{later}")
@@ -140,6 +142,15 @@ def replaced_path(**given):
         SPLIT(IDS)
 
 
+def entered_path(value):
+    with al.interpret.patch_path(SPLIT, (0, 1), (1, 0), "key", value):
+        pass
+
+
+def attended(function):
+    return al.examine.adapters.FunctionLayer(function)(torch.zeros(2, 5, 12))
+
+
 def paged(keys, values):
     cache = PAGES.prepare([[0, 1]], [0], [[1, 2]])["cache"]
     return cache.layers[0].append(keys, values)
@@ -167,6 +178,22 @@ CALLS = [
      {"positions": ["x", [1, 2], torch.ones(2), torch.ones(1, 3, dtype=torch.int64)],
       "count": [*NO_SIZE, 3]}),
     (TIMES.ratios, {"name": "b"}, {"name": [None, "c", 1]}),
+    (al.timing.Comparison, {"seconds": {"a": [1.0]}},
+     {"seconds": [None, [1.0], {}, {"a": []}, {"a": [1.0, 2.0], "b": [1.0]}]}),
+    (al.kv_cache.repeat_texts, {"cache": MODEL.new_cache(1).layers[0], "times": 2},
+     {"cache": [None, "x", 3], "times": NO_SIZE}),
+    (can_inline, {"part": LINEAR}, {"part": [None, "x", 3]}),
+    (attended, {"function": lambda query, key, value: query},
+     {"function": [lambda query, key, value: query[..., :2],
+                   lambda query, key, value: query.flatten(2)]}),
+    (al.hf_layers.alibi.alibi_slopes, {"num_heads": 3}, {"num_heads": NO_SIZE}),
+    (al.hf_layers.local.both_sides,
+     {"reach": 0, "query": LENGTHS, "key": LENGTHS}, {"reach": [*NO_INT, -1]}),
+    (al.hf_layers.local.chunks,
+     {"size": 1, "query": LENGTHS, "key": LENGTHS}, {"size": NO_SIZE}),
+    (al.course.views.view_costs, {}, {"lengths": [(), (2, 1), (0,)]}),
+    (al.plotting.show_cells, {"lines": [{"cells": [[10, 11]]}], "head_dim": 1},
+     {"lines": [None, [], [{}], [{"cells": [[10.5, 11]]}], [{"cells": [10]}]]}),
     (al.kv_cache.WeightsWatch, {"model": MODEL}, {"model": NO_MODEL}),
     (evaluated, {"model": MODEL}, {"model": NO_MODEL}),
     (al.export.require_packages, {"packages": ["onnx"]},
@@ -215,6 +242,7 @@ CALLS = [
       "value": 0.0},
      {"model": NO_MODEL, "value": NO_PATCH, "sender": [*NO_PLACE, (1, 0)],
       "receiver": [*NO_PLACE, (0, 0)], "into": [None, "keys", 0]}),
+    (entered_path, {"value": 0.0}, {"value": NO_PATCH[:4]}),
     (al.interpret.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
     (al.interpret.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
     (RUN.run, {}, {"until": [*NO_INT[1:], -1]}),
@@ -307,6 +335,7 @@ CALLS = [
      {"count": NO_SIZE, "seed": NO_SEED}),
     (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
     (TELLER.pick, {"words": ["a"]}, {"words": [[], ""]}),
+    (al.stories.tell_verse, {"teller": TELLER, "depth": 0}, {"depth": [*NO_INT, -1]}),
     (TELLER.choose, {"options": {"a": 0.5, "b": 0.5}},
      {"options": [None, {}, ["a"], {"a": 1, "b": 1}, {"a": 0.2}, {"a": "x"},
                   {"a": 1.5, "b": -0.5}]}),
@@ -676,6 +705,12 @@ CALLS += [
       "weights": {f"{THIRD}{part}_proj.bias": ROW[0] for part in "qkv"}},
      {"weights": [{f"{THIRD}q_proj.bias": ROW[0]}]}),
     (al.pretrained.Fields, {"fields": FIELDS}, {"fields": [None, "x", [1]]}),
+    (al.pretrained.Fields(FIELDS).choose,
+     {"name": "hidden_act", "choices": {"silu": 1}, "default": "silu"},
+     {"choices": [None, ["silu"], {"silu"}]}),
+    (DECODER.blocks[0],
+     {"x": torch.zeros(1, 3, 4), "angles": [al.rope_angles(torch.arange(3), 2)]},
+     {"angles": [[], al.rope_angles(torch.arange(3), 2)]}),
     (al.pretrained.Tokenizer,
      {"inner": tokenizers.Tokenizer(tokenizers.models.BPE()), "names": {}},
      {"inner": [None, "x"], "names": [None, "x", {"eos_token": 2}],
@@ -780,6 +815,7 @@ ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
 ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
+ALSO |= {"lines": ("line", "cells")}
 ALSO |= {"source": ("token_ids", "the text", "page"), "target": ("page",)}
 ALSO |= {"memories": ("memory",), "rope_scaling": ("scaling", "factor")}
 ALSO |= {"scalings": ("scaling", "factor"), "page_hash": ("hash",)}

@@ -26,7 +26,7 @@ def view_costs(
         TypeError: a number that is not an int.
         ValueError: a number below 1; no lengths, or the same one twice.
     """
-    require_positive(d_model=d_model, lengths=len(lengths))
+    require_positive(d_model=d_model, **{"the number of lengths": len(lengths)})
     for length in lengths:
         require_positive(lengths=length)
     if sorted(set(lengths)) != list(lengths):
