@@ -3,7 +3,7 @@
 import pytest
 
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict
-from attention_lib.course.language import in_words
+from attention_lib.course.language import in_words, lines_of, pattern_of, table
 from attention_lib.course.predict import predict
 
 
@@ -43,6 +43,18 @@ def test_part_that_is_filled_in_keeps_what_it_was(chinese):
     assert "3.5" in said
     assert "0.500" in said
     assert "temperature" not in said
+
+
+def test_no_line_takes_what_a_later_one_says(chinese):
+    lines = [*lines_of(table())]
+    filled_in = [(n, line) for n, line in enumerate(lines) if "{" in line]
+    taken = [
+        (line, later)
+        for at, line in filled_in
+        for n, later in filled_in
+        if at < n and pattern_of(line).fullmatch(later)
+    ]
+    assert taken == []
 
 
 def test_view_in_a_notebook_says_its_words_in_chinese(chinese):
