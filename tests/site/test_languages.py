@@ -6,11 +6,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.browsing import lay_out
 from tests.pages import complaints, target, tree
 from tests.running import sample, written
 from tests.site.searching import DIALOG, READY, found, missed
 from tests.site.weight import total
 from tools.chapters import ROOT, SITE
+from tools.language import language
 from tools.site import languages, launch, pictures
 from tools.translate.catalogue import page_paths, settings
 
@@ -30,6 +32,9 @@ QUERIES |= {"queries-zh-9.txt": 4}  # 40 more, in shorter words: 36 unseen
 WORDS = "//div[contains(@class, 'attention-static')]"
 WORDS += "//text()[not(ancestor::code or ancestor::td)]"
 SENTENCE = re.compile(r"(?:\b[A-Za-z][a-z]+\b[ ,]+){4,}[a-z]+")
+
+# Beside Chinese, words that no model reads: "第 1 the one that a word belongs to".
+MIXED = re.compile("[\u4e00-\u9fff] ?(?:[a-z]+ ){3,}")
 
 
 def links(page):
@@ -141,6 +146,26 @@ def test_what_views_say_is_chinese(name):
     """Also without a script. What they draw is data: sentences that a model reads."""
     said = tree(OWN / f"{name}.html").xpath(WORDS)
     assert [text for text in said if SENTENCE.search(text)] == []
+
+
+# What is seen of views, once their programs run: texts, and what is said of parts.
+SEEN_IN_VIEWS = sample("seen-in-views.js")
+
+
+def test_views_say_nothing_in_english_that_has_chinese_words(browser, monkeypatch):
+    """Also names in their data, which a program looks up: “causal”."""
+    monkeypatch.setenv("ATTENTION_LANGUAGE", "zh")
+    english = {it for it, own in language.spoken().items() if it != own}
+    left = []
+    with browser.new_page() as page:
+        for name in FINISHED:
+            if "attention-view" in (path := OWN / f"{name}.html").read_text("utf-8"):
+                page.goto(path.as_uri())
+                lay_out(page)
+                seen = page.evaluate(SEEN_IN_VIEWS)
+                left += [(name, it) for it in seen if it in english]
+                left += [(name, it) for it in seen if MIXED.search(it)]
+    assert left == []
 
 
 @pytest.mark.parametrize(
