@@ -75,9 +75,14 @@ def view_in_words(view: str, lines: Lines | None = None) -> str:
     return _DATA.sub(packed, _SHOWN.sub(shown, view)) if lines else view
 
 
+def spoken() -> dict[str, str]:
+    """Return what programs of views say: their own words, and names in their data."""
+    return {**table().get("programs", {}), **table().get("names", {})}
+
+
 def program_words(program: str) -> str:
-    """Return a line of JavaScript with what a program is to say, or ""."""
-    its = table().get("programs", {})
+    """Return a line of JavaScript with what a program and its data say, or ""."""
+    its = spoken()
     said = {english: own for english, own in its.items() if english in program}
     return f"globalThis.attentionWords={as_data(said)};" if said else ""
 

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { useLinked, useReached, useSettings } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
-import { MAP, MASK as SAY, filled } from "./strings.js";
+import { MAP, MASK as SAY, filled, own } from "./strings.js";
 import style from "./mask.css";
 
 // The answers for the scores of a row that may look at nothing.
@@ -72,7 +72,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
             aria-pressed={preset === now}
             onClick={() => take(preset)}
           >
-            {name}
+            {own(name)}
           </button>
         ))}
       </div>
@@ -138,7 +138,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
             <tbody>
               {answers.map(([kind, name]) => (
                 <tr key={kind}>
-                  <th scope="row">{name}</th>
+                  <th scope="row">{own(name)}</th>
                   {ANSWERS[kind](raw[known]).map((weight, j) => (
                     <td key={j} style={{ "--w": weight || 0 }}>{Number.isNaN(weight) ? "nan" : weight.toFixed(3)}</td>
                   ))}

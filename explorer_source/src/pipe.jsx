@@ -9,15 +9,16 @@ import { Picture } from "./pipe_picture.jsx";
 import { meeting, number, row as sayRow } from "./pipe_words.js";
 import { labels } from "./numbers.js";
 import { TEMPERATURES, Temperature } from "./temperature.jsx";
-import { MAP, PIPE as SAY, STEP, filled } from "./strings.js";
+import { MAP, PIPE as SAY, STEP, filled, own } from "./strings.js";
 import style from "./pipe.css";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 // The chapters that steps are explained in lie beside this page, not beside a notebook.
 const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
 
-export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach, view }) {
+export function Pipe({ model: sent, stages: steps, masks = ["none"], heads, flips, cache, goal, start, about, reach, view }) {
   const model = useMemo(() => read(sent), [sent]);
+  const stages = useMemo(() => own(steps), [steps]);
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
   const first = { head: 0, mask: masks[0], scaled: true, heat: 1, flip: "", step: start.word, key: null, stage: null, ...start };
@@ -135,7 +136,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       {options.map(([value, text]) => (
         <label key={text}>
           <input type="radio" name={`${id}-${name}`} checked={now === value} onChange={() => choose(value)} />
-          <span>{text}</span>
+          <span>{own(text)}</span>
         </label>
       ))}
     </fieldset>

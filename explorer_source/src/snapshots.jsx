@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useLinked, useReached, useSettings } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
-import { SNAPSHOTS as SAY, fill, filled } from "./strings.js";
+import { SNAPSHOTS as SAY, fill, filled, own } from "./strings.js";
 import style from "./snapshots.css";
 import { walk } from "./walk.js";
 
@@ -89,7 +89,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
         {queries.map(([text], i) => (
           <label key={text}>
             <input type="radio" name={`${id}-asked`} checked={i === asked} onChange={() => setAsked(i)} />
-            {text}
+            {own(text)}
           </label>
         ))}
       </fieldset>
@@ -128,7 +128,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
       <p class="snapshots-said" aria-live="polite" aria-atomic="true">
         {place && place[1] <= row
           ? filled(SAY.gives, { head: heads[place[0]], weight: now[place[0]][place[1]].toFixed(2), word: shown[place[1]] })
-          : filled(SAY.finds, { name, query: words[row], key: words[key], head: heads[best], weight: now[best][key].toFixed(2) })}
+          : filled(SAY.finds, { name: own(name), query: words[row], key: words[key], head: heads[best], weight: now[best][key].toFixed(2) })}
       </p>
     </>
   );
@@ -139,6 +139,6 @@ Snapshots.frame = {
   goal: ({ queries, weights }) => {
     const found = ([, row, key], i) => weights.some((step) => unpack(step[i]).some((weight, at) => at % (row + 1) === key && weight >= 0.5));
     const [name] = queries.find(found) ?? [];
-    return name && filled(SAY.goal, { name });
+    return name && filled(SAY.goal, { name: own(name) });
   },
 };

@@ -1,10 +1,13 @@
 """What the course says in the language that a reader chose."""
 
+import json
+
 import pytest
 
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict
-from attention_lib.course.language import in_words
+from attention_lib.course.language import in_words, lines_of, pattern_of, table
 from attention_lib.course.predict import predict
+from attention_lib.course.views._interactive import Interactive
 
 
 @pytest.fixture
@@ -45,6 +48,18 @@ def test_part_that_is_filled_in_keeps_what_it_was(chinese):
     assert "temperature" not in said
 
 
+def test_no_line_takes_what_a_later_one_says(chinese):
+    lines = [*lines_of(table())]
+    filled_in = [(n, line) for n, line in enumerate(lines) if "{" in line]
+    taken = [
+        (line, later)
+        for at, line in filled_in
+        for n, later in filled_in
+        if at < n and pattern_of(line).fullmatch(later)
+    ]
+    assert taken == []
+
+
 def test_view_in_a_notebook_says_its_words_in_chinese(chinese):
     view = predict("`key` 有几个？", answer=3, because="一、二、三。")
     assert repr(view) == "先猜一猜：`key` 有几个？ 答案：3。"
@@ -55,3 +70,12 @@ def test_view_in_a_notebook_says_its_words_in_chinese(chinese):
     script = html.partition('<script data-attention-program="views">')[2]
     assert script.startswith('globalThis.attentionWords={"')
     assert '"Check":"\\u68c0\\u67e5"' in script.partition(";")[0]
+
+
+def test_names_in_the_data_of_a_view_are_said_in_chinese(chinese):
+    view = Interactive("mask", {"masks": [["an empty row", "x"]]}, "", "")
+    html = view._repr_mimebundle_()["text/html"]
+    assert '[["an empty row","x"]]' in html  # by which phrases of a page set it
+    words = html.partition("globalThis.attentionWords=")[2].partition(";")[0]
+    assert json.loads(words)["an empty row"] == "一个空行"
+    assert "colour" not in json.loads(words)

@@ -6,12 +6,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.browsing import lay_out
 from tests.pages import complaints, target, tree
 from tests.running import sample, written
 from tests.site.searching import DIALOG, READY, found, missed
 from tests.site.weight import total
 from tools.chapters import ROOT, SITE
-from tools.site import launch, pictures
+from tools.language import language
+from tools.site import languages, launch, pictures
 from tools.translate.catalogue import page_paths, settings
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -24,10 +26,15 @@ QUERIES |= {"queries-zh-4.txt": 5}  # 11 of 22 before they were, and 14 after
 QUERIES |= {"queries-zh-5.txt": 5}  # 9 of 14 before they were, and 9 after
 QUERIES |= {"queries-zh-6.txt": 15}  # titles as they are: 49 of 74, then 52
 QUERIES |= {"queries-zh-7.txt": 7}  # written with the book closed: 99 of 113
+QUERIES |= {"queries-zh-8.txt": 4}  # 60 on finished pages, by somebody new: 56 unseen
+QUERIES |= {"queries-zh-9.txt": 4}  # 40 more, in shorter words: 36 unseen
 # Where people look for words: not in code, names, or sentences that models read.
 WORDS = "//div[contains(@class, 'attention-static')]"
 WORDS += "//text()[not(ancestor::code or ancestor::td)]"
 SENTENCE = re.compile(r"(?:\b[A-Za-z][a-z]+\b[ ,]+){4,}[a-z]+")
+
+# Beside Chinese, words that no model reads: "第 1 the one that a word belongs to".
+MIXED = re.compile("[\u4e00-\u9fff] ?(?:[a-z]+ ){3,}")
 
 
 def links(page):
@@ -59,6 +66,27 @@ def test_page_that_is_not_finished_says_so(name):
     said = page.xpath("//*[contains(@class, 'book-untranslated')]")
     assert len(said) == (name not in FINISHED)
     assert len(page.xpath("//div[@lang='en']//h1")) == (name not in FINISHED)
+
+
+@pytest.mark.parametrize("page", ["chapters/01-a", "chapters/02-b"])
+def test_search_engines_are_led_to_one_page_of_each_language(tmp_path, page):
+    """A page that is still in English is the English one, once more."""
+    known = {"ids": {"chapters/01-a": [], "chapters/02-b": []}}
+    known["english"] = ["chapters/02-b"]
+    written(tmp_path, {"edition.json": json.dumps(known)})
+    app, context = Mock(srcdir=tmp_path), {"body": "<p>…</p>"}
+    app.config.book_site = (site := "https://ada.github.io/book/") + "zh/"
+    app.builder.get_target_uri = "{}.html".format
+    app.env.found_docs = {page}
+    languages._lead(app, page, "", context, None)
+    absolute = context["book_languages"]["absolute"]
+    if page in known["english"]:
+        assert context["pageurl"] == f"{site}{page}.html"
+        assert absolute == {}
+    else:
+        assert "pageurl" not in context  # Sphinx's own
+        own, english = f"{site}zh/{page}.html", f"{site}{page}.html"
+        assert absolute == {"en": english, "zh-CN": own, "x-default": english}
 
 
 def test_pages_of_the_edition_pass():
@@ -118,6 +146,26 @@ def test_what_views_say_is_chinese(name):
     """Also without a script. What they draw is data: sentences that a model reads."""
     said = tree(OWN / f"{name}.html").xpath(WORDS)
     assert [text for text in said if SENTENCE.search(text)] == []
+
+
+# What is seen of views, once their programs run: texts, and what is said of parts.
+SEEN_IN_VIEWS = sample("seen-in-views.js")
+
+
+def test_views_say_nothing_in_english_that_has_chinese_words(browser, monkeypatch):
+    """Also names in their data, which a program looks up: “causal”."""
+    monkeypatch.setenv("ATTENTION_LANGUAGE", "zh")
+    english = {it for it, own in language.spoken().items() if it != own}
+    left = []
+    with browser.new_page() as page:
+        for name in FINISHED:
+            if "attention-view" in (path := OWN / f"{name}.html").read_text("utf-8"):
+                page.goto(path.as_uri())
+                lay_out(page)
+                seen = page.evaluate(SEEN_IN_VIEWS)
+                left += [(name, it) for it in seen if it in english]
+                left += [(name, it) for it in seen if MIXED.search(it)]
+    assert left == []
 
 
 @pytest.mark.parametrize(

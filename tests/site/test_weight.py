@@ -7,7 +7,8 @@ import pytest
 from tests.browsing import lay_out
 from tests.running import sample
 from tests.site.weight import total, weigh
-from tools.chapters import SITE, chapter_paths
+from tools.chapters import ROOT, SITE, chapter_paths
+from tools.translate.catalogue import settings
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]
@@ -16,6 +17,12 @@ SOME_SLOW = [
     pytest.param(page, marks=[pytest.mark.slow] if number % 6 else [])
     for number, page in enumerate(CHAPTERS)
 ]
+OF_EDITION = [SITE / f"zh/{name}.html" for name in settings(ROOT)["finished"]]
+CHINESE = [
+    pytest.param(page, marks=[pytest.mark.slow] if number % 6 else [])
+    for number, page in enumerate(OF_EDITION)
+]
+CHAPTER_IN_CHINESE = 430_000
 FIRST, NEXT = 360_000, 100_000
 LANDING, LIBRARY, MUSEUM = 230_000, 220_000, 260_000
 SHIFT, SEEN = sample("shift.js"), sample("seen.js")
@@ -54,12 +61,22 @@ def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(
         ("book/index", LANDING),
         ("book/api/attention", LIBRARY),
         ("book/museum", MUSEUM),
+        ("book/bibliography", LIBRARY),
+        ("zh/book/bibliography", LIBRARY),
     ],
 )
 def test_other_page_weighs_little(context, name, most):
     weight = weigh(context, SITE / f"{name}.html")
     assert weight.absent == set()
     assert total(weight.whole) <= most
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: page.stem)
+def test_page_in_chinese_weighs_little_and_brings_no_letters(context, page):
+    weight = weigh(context, page)
+    assert weight.absent == set()
+    assert total(weight.whole) <= CHAPTER_IN_CHINESE
+    assert [it.name for it in weight.whole if "woff" in it.suffix] == []
 
 
 FIRST_SCREENS = ["book/index", "chapters/08-training", "chapters/15-cross-attention"]

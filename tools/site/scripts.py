@@ -100,7 +100,7 @@ def _write(app: Any) -> None:
     for kind in (RUNTIME, *KINDS):
         shutil.copy(Path(app.srcdir) / VIEWS / f"{kind}.js", static)
     if edition(app.srcdir):
-        words = language.as_data(language.table().get("programs", {}))
+        words = language.as_data(language.spoken())
         (static / f"{WORDS}.js").write_text(f"var attentionWords = {words};\n")
     for name, listed in LISTS.items():
         theme = static / f"scripts/{name}.js"

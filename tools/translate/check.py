@@ -34,8 +34,11 @@ BESIDE = {
     "a half-width sign": rf"[{HAN}][,;:?!(]|[{HAN}]\.(?!\d)|\)[{HAN}]"
     rf"|[`$)][,;:.](?: |$|[{HAN}])",
     "a straight quote": rf"[{HAN}][\"']|[\"'][{HAN}]",
+    "a corner quote": "[「」『』]",
+    "two signs": "[，。；：、]{2}",
     "no space beside Latin": rf"[{HAN}][A-Za-z0-9`$]|[A-Za-z0-9`$%][{HAN}]",
 }
+ENDED = re.compile(r"[。？！…：）][”）*]*$")
 HOLDING = {"text": "text", "code_inline": "code", "myst_role": "role"}
 HOLDING |= {"math_inline": "formula", "math_inline_double": "formula"}
 HOLDING |= {"link_open": "link", "image": "picture"}
@@ -70,9 +73,11 @@ def faults(
             yield f"English left: {left[0]!r}"
     bare = re.sub(r"(?<=\])\(\S*?\)", "", ROLE.sub(_shown, own))
     bare = re.sub("`[^`]+`", "`x`", bare)
-    for name, pattern in BESIDE.items() if kind != "row" else ():
+    for name, pattern in BESIDE.items():
         if odd := re.search(pattern, bare):
             yield f"{name}: {odd[0]!r}"
+    if english.endswith(".") and not ENDED.search(own):
+        yield f"no full stop: {own[-9:]!r}"
     if kind == "row" and english.count("|") != own.count("|"):
         yield "another number of cells"
     for term in sorted(terms["terms"], key=len, reverse=True):

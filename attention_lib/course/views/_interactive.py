@@ -42,7 +42,8 @@ class Interactive:
             f'<div class="attention-static">\n{self.static}\n</div>\n'
             f'<script type="application/json">{data}</script>\n</div>\n'
         )
-        words = program_words(program := _program(self.kind))
+        # As text: JSON escapes what is not ASCII.
+        words = program_words((program := _program(self.kind)) + str(self.data))
         script = f'<script data-attention-program="views">{words}{program}</script>'
         return {"text/html": view_in_words(view) + script, "text/plain": repr(self)}
 
