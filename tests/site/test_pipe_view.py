@@ -78,10 +78,14 @@ def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
         assert said(view).startswith("“cat” looks at")
         page.mouse.move(*cell(view, "s", 6, 1))
         assert lit(view) == "tired"
-        assert "score of tired and cat: q(tired) · k(cat)" in said(view)
+        assert "score of “tired” and “cat”: q(tired) · k(cat)" in said(view)
         products = view.locator(".pipe-meeting li b").all_inner_texts()
         shown = [float(text.strip("= ").replace("−", "-")) for text in products]
         np.testing.assert_allclose(shown, steps["q"][6] * steps["k"][1], atol=0.0051)
+        page.mouse.move(*cell(view, "d", 6, 1))
+        score, half = steps["s"][6, 1], steps["d"][6, 1]
+        assert f"{score:.2f} ÷ 2 (√D) = {half:.2f}." in said(view)
+        page.mouse.move(*cell(view, "s", 6, 1))
         # Its formula and its line of code are lit; a line lights its matrix.
         assert "query @ key.T" in view.locator(".pipe-lit").inner_text()
         view.get_by_text("weights @ value").hover()
