@@ -92,9 +92,14 @@ def test_fields_have_one_order_and_say_more_than_the_signature():
             names = [it.get_text().strip(" :") for it in fields.select(":scope > dt")]
             assert names == [name for name in FIELDS if name in names]
             seen.update(names)
+            # A class says once what it is made of.
+            assert not {"Parameters", "Variables"} <= {*names} or "–" in (
+                fields.dd.get_text()
+            ), path.stem
             text = fields.dd.get_text() if "Parameters" in names else "–"
             if "–" not in text and "[" not in text:
                 bare.append((path.stem, text))
+        assert "Bases: object" not in path.read_text(encoding="utf-8")
     assert seen == {*FIELDS}
     assert bare == []
 
