@@ -114,6 +114,18 @@ def small(tmp_path_factory):
     return root / "book.pdf"
 
 
+def test_each_long_step_is_said(tmp_path, capsys):
+    with opened_browser():  # or the test is skipped
+        pass
+    assert pdf.make(small_book(tmp_path), tmp_path / "book.pdf") == []
+    assert capsys.readouterr().out.splitlines() == [
+        "Printing 3 pages of the site, twice: the contents need page numbers",
+        "  print 1: 6 sheets",
+        "  print 2: 6 sheets",
+        "Checking that all text, links and solutions are there",
+    ]
+
+
 def test_pdf_is_complete_in_itself(small):
     with pypdfium2.PdfDocument(small) as book:
         sheets = [page.get_textpage().get_text_range() for page in book]
