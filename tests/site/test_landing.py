@@ -48,10 +48,10 @@ def test_landing_page_shows_the_view_of_chapter_8(page, address):
 def test_lines_of_the_head_cross_no_word_above_it(browser, width):
     with browser.new_page(viewport={"width": width, "height": 900}) as page:
         page.goto((SITE / LANDING).as_uri())
-        page.locator(".sentence-lines path").first.wait_for(state="attached")
-        page.locator(".sentence-word", has_text="had").first.locator("input").check()
+        page.locator(".attention-live .sentence-lines path").first.wait_for()
+        page.get_by_role("radio", name="had").check(force=True)
         tops = page.evaluate(
-            """() => [...document.querySelectorAll(".sentence-lines path")].map(
+            """() => [...document.querySelectorAll(".attention-live path")].map(
                 (path) => path.getBBox().y - parseFloat(path.style.strokeWidth) / 2)"""
         )
         assert len(tops) >= 4
