@@ -153,15 +153,16 @@ def _of(field: nodes.Node) -> str:
 def _leave_out_bare(fields: nodes.field_list) -> None:
     """Leave out parameters that say no more than the signature: no text, no shape.
 
-    And those of a class that says the same of its variables, in words.
+    And those that a class lists again as its variables, in words.
     """
     listed = [it for it in fields if _kind(it) in PARAMETERS]
-    told = {_of(it) for it in fields if _kind(it) == "ivar"}
-    texts = [it.children[1].astext() for it in listed if _kind(it) == "param"]
-    types = [it.children[1].astext() for it in listed if _kind(it) == "type"]
-    is_known = {_of(it) for it in listed} <= told
-    if not any(texts) and (is_known or not any("[" in text for text in types)):
-        for field in listed:
+    told = {_of(it) for it in fields if _kind(it) in ("ivar", "var")}
+    if any(it.children[1].astext() for it in listed if _kind(it) == "param"):
+        return
+    rest = [it for it in listed if _of(it) not in told]
+    has_shape = any("[" in it.children[1].astext() for it in rest)
+    for field in listed:
+        if not has_shape or field not in rest:
             fields.remove(field)
     if not fields.children:
         fields.parent.remove(fields)
