@@ -124,7 +124,10 @@ def test_word_that_the_book_has_not_is_named(page):
     )
 
 
-@pytest.mark.parametrize("query", ["mask", "cross attension", "RMSNorm", "padding"])
+@pytest.mark.parametrize(
+    "query",
+    ["mask", "cross attension", "RMSNorm", "padding", "temperature", "prefill"],
+)
 def test_entry_is_shown_from_its_first_sentence(page, query):
     found(page, query)
     expect(page.locator(f"{OPTION} > p:empty")).to_have_count(0)
