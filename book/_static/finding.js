@@ -381,14 +381,14 @@ globalThis.bookFinding = (() => {
   };
   const SENTENCE = /(?<=[.?!] )(?=\S)|(?<=[。？！])(?![”）])/u;
   // Of a place's text what begins with the sentence that has most of the words, or its
-  // beginning, where the title has as many; without any in a sentence, the names in its code.
+  // beginning, where the title has as many; without any in both, the names in its code.
   const passage = (text, match, title = "", room = LONG) => {
     const [prose, code] = text.split("\n");
     const held = (part) => new Set(words(part).filter((word) => match[word])).size;
     const sentences = prose.split(SENTENCE);
     const counts = sentences.map((sentence) => (/^\s*→/.test(sentence) ? 0 : held(sentence))); // "→ Chapter 1" answers nothing
     const most = Math.max(...counts);
-    if (most && held(title) >= most) return passage(`${prose}\n`, {});
+    if (held(title) >= Math.max(most, 1)) return passage(`${prose}\n`, {});
     const names = most ? [] : code.split(", ").filter(held);
     if (names.length) return `${say("code")} ${names.join(", ")}`;
     const long = HAN.test(prose) ? room / 2 : room; // a Chinese character is as wide as two letters
@@ -405,10 +405,11 @@ globalThis.bookFinding = (() => {
   };
 
   // An entry begins with its first sentence; what is found behind it follows.
-  const opened = (text, match) => {
+  const opened = (text, match, title) => {
     const first = text.split("\n")[0].split(SENTENCE)[0], room = LONG - first.length;
     const holds = (part) => words(part).some((word) => match[word]);
-    const rest = text.slice(first.length);
+    const [prose, code] = text.slice(first.length).split("\n");
+    const rest = `${prose}\n${holds(title) ? "" : code}`; // its title says more than names in its code
     return holds(first) || room < LONG / 4 || !holds(rest) ? passage(`${first}\n`, {}) : `${first.trim()} … ${passage(rest, match, "", room)}`;
   };
 

@@ -8,11 +8,14 @@ import { walk } from "./walk.js";
 import style from "./align.css";
 
 const WANTED = 5;
+const BEGUN = 2; // rows that show at the start what one sees
+// Enough words are left to find.
+const begun = ({ written }) => Array(Math.max(0, Math.min(BEGUN, written.length - WANTED))).fill(null);
 const best = (row) => row.indexOf(Math.max(...row));
 
 export function Align({ sentences, reach, view }) {
   const [chosen, setChosen] = useState(0);
-  const [guesses, setGuesses] = useState([]); // a column for each written word, null for none
+  const [guesses, setGuesses] = useState(begun(sentences[0])); // a column for each written word, null for none
   const body = useRef();
   const { written, read, weights } = sentences[chosen];
   const packed = unpack(weights);
@@ -25,7 +28,7 @@ export function Align({ sentences, reach, view }) {
 
   const restart = (sentence) => {
     setChosen(sentence);
-    setGuesses([]);
+    setGuesses(begun(sentences[sentence]));
   };
   useSettings(view, {
     sentence: [sentences.map(({ name }) => name), restart],
@@ -54,7 +57,7 @@ export function Align({ sentences, reach, view }) {
       </div>
       <p class="align-said" aria-live="polite">
         {next > 0 && `${filled(SAY.written, { word: written[next - 1] })} ${say(rows[next - 1], names, guesses[next - 1])} `}
-        {done ? filled(SAY.done, { right, all: written.length }) : SAY.ask}
+        {done ? filled(SAY.done, { right, all: written.length - begun(sentences[chosen]).length }) : SAY.ask}
       </p>
       <div class="align-scroll">
         <table class="view-table align-map" aria-label={SAY.table}>

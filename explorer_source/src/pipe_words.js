@@ -17,7 +17,7 @@ export function meeting(model, values, words, { id, word, key, part }, { head, s
   const times = (title, left, right, bias) => ({ title, left, right, sign: "×", bias });
   const weight = (matrix, c) => matrix[head * model.size + c];
   const nth = (c) => filled(SAY.nth, { n: c + 1 });
-  const pair = { word: words[word], key: words[key] };
+  const pair = { word: `“${words[word]}”`, key: `“${words[key]}”` };
   switch (id) {
     case "r":
       return { title: filled(SAY.of, { nth: nth(part), of: of("r", word) }), left: [SAY.word, [values.words[word][part]]], right: [SAY.place, [values.places[word][part]]], sign: "+" };
@@ -32,7 +32,7 @@ export function meeting(model, values, words, { id, word, key, part }, { head, s
     case "s":
       return times(filled(SAY.score, pair), [of("q", word), values.q[word]], [of("k", key), values.k[key]]);
     case "d": {
-      const by = [scaled ? `√D = ${number(Math.sqrt(model.size), 0)}` : SAY.noRoot, ...(heat === 1 ? [] : [filled(SAY.heat, { heat })])];
+      const by = [scaled ? `${number(Math.sqrt(model.size), 0)} (√D)` : SAY.noRoot, ...(heat === 1 ? [] : [filled(SAY.heat, { heat })])];
       return { title: filled(SAY.scaled, pair), said: `${number(values.s[word][key])} ÷ ${by.join(" ÷ ")} = ${number(values.d[word][key])}.` };
     }
     case "m":

@@ -157,6 +157,7 @@ function usePlaces(box) {
       const found = [...box.current.querySelectorAll(".sentence-word")].map((word) => {
         const text = word.querySelector(".sentence-text");
         return {
+          room: text.offsetTop, // for lines, below the row before
           x: word.offsetLeft + text.offsetLeft + text.offsetWidth / 2,
           top: word.offsetTop + text.offsetTop,
           bottom: word.offsetTop + word.offsetHeight,
@@ -180,7 +181,9 @@ function usePlaces(box) {
 function curve(from, to) {
   const flat = Math.abs(from.top - to.top) < 8;
   if (flat) {
-    const rise = Math.min(34, 10 + Math.abs(from.x - to.x) / 7);
+    // An arch is three quarters as high as its ends are steep.
+    const most = Math.min(34, ((from.room - 2) * 4) / 3);
+    const rise = most * Math.min(1, 0.3 + Math.abs(from.x - to.x) / 240);
     return path(from.x, from.top, -rise, to.x, to.top, -rise);
   }
   const up = to.top < from.top;

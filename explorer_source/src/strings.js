@@ -87,6 +87,7 @@ export const WEIGHTS = /* @__PURE__ */ own({
   held: "This row is held. Click it again, or press Escape, to let it go.",
   hint: "Point at a row, tap it, or walk with the arrow keys. A click holds the row.",
   query: "Weights of the query “{query}”",
+  largest: "Largest weights of the query “{query}”",
   hidden: "hidden",
   looks: "Query “{query}” looks at {best}.",
   nothing: "Query “{query}” looks at nothing.",

@@ -14,7 +14,7 @@ export function Weights({ sentences, first = [0, 0], goal, reach, view }) {
   const [head, setHead] = useState(first[0]);
   const [masked, setMasked] = useState(true);
   const [heat, setHeat] = useState(ONE);
-  const [place, setPlace] = useState({ row: first[1], column: 0, held: false });
+  const [place, setPlace] = useState({ row: first[1], column: 0, held: false, isNew: true });
 
   const sentence = useMemo(() => read(sentences[chosen]), [sentences, chosen]);
   const { queries, keys, layers, heads, scores } = sentence;
@@ -79,7 +79,7 @@ export function Weights({ sentences, first = [0, 0], goal, reach, view }) {
           name={filled(maps.length > 1 ? SAY.weightsOf : SAY.weights, { head: headName(at, layers, heads) })}
           {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace: point }}
         />
-        <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
+        <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={place.isNew ? null : column} />
       </div>
       <p class="view-soft weights-hint">
         {place.held
@@ -92,15 +92,22 @@ export function Weights({ sentences, first = [0, 0], goal, reach, view }) {
 Weights.style = style;
 Weights.frame = { title: SAY.title };
 
-// The chosen query's numbers.
+const FEW = 12; // keys whose weights are all listed
+
+// The chosen query's numbers. Of many, the largest and the one that is pointed at.
 function Row({ sentence, weights, allowed, row, column }) {
+  const { keys, keyLabels, queryLabels } = sentence;
+  const isLong = keys.length > FEW;
+  const places = keys.map((_, i) => i);
+  const best = [...places].sort((a, b) => weights[b] - weights[a]).slice(0, 6);
+  if (column !== null && !best.includes(column)) best[5] = column;
   return (
     <div class="weights-numbers">
-      <p class="weights-title">{filled(SAY.query, { query: sentence.queryLabels[row] })}</p>
-      <ul class={`weights-row${sentence.keys.length <= 12 ? " weights-few" : ""}`}>
-        {sentence.keys.map((word, i) => (
+      <p class="weights-title">{filled(isLong ? SAY.largest : SAY.query, { query: queryLabels[row] })}</p>
+      <ul class="weights-row">
+        {(isLong ? best : places).map((i) => (
           <li key={i} class={i === column ? "weights-here" : null}>
-            <span class="weights-word">{word}</span>
+            <span class="weights-word">{isLong ? keyLabels[i] : keys[i]}</span>
             <span class="weights-bar"><span style={{ width: `${100 * weights[i]}%` }} /></span>
             <span class="view-number">{!allowed || allowed[i] ? weights[i].toFixed(3) : SAY.hidden}</span>
           </li>

@@ -86,6 +86,19 @@ def test_alignment_says_what_was_wrong_and_begins_again(browser):
         assert view.locator(NEXT).count() == 3
 
 
+def test_long_alignment_begins_with_two_rows_and_leaves_five_to_find(browser):
+    words = [f"w{i}" for i in range(7)]
+    view = view_alignment({"long": torch.eye(7)}, {"long": words}, {"long": words})
+    with showing(browser, view) as (_, view):
+        for _ in range(2):
+            heads = view.locator("tbody th").all_inner_texts()
+            assert heads == ["w0", "w1", "next word", "·", "·", "·", "·"]
+            for column in range(2, 7):
+                view.locator(NEXT).nth(column).click()
+            assert "You found 5 of 5." in view.locator("[aria-live]").inner_text()
+            view.get_by_role("button", name="Start again").click()
+
+
 @pytest.mark.parametrize("theme", IN_BOTH)
 def test_alignment_is_accessible_and_fits_a_phone(browser, theme):
     with showing(browser, VIEW, theme=theme, **PHONE) as (page, view):

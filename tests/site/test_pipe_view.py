@@ -78,10 +78,14 @@ def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
         assert said(view).startswith("“cat” looks at")
         page.mouse.move(*cell(view, "s", 6, 1))
         assert lit(view) == "tired"
-        assert "score of tired and cat: q(tired) · k(cat)" in said(view)
+        assert "score of “tired” and “cat”: q(tired) · k(cat)" in said(view)
         products = view.locator(".pipe-meeting li b").all_inner_texts()
         shown = [float(text.strip("= ").replace("−", "-")) for text in products]
         np.testing.assert_allclose(shown, steps["q"][6] * steps["k"][1], atol=0.0051)
+        page.mouse.move(*cell(view, "d", 6, 1))
+        score, half = steps["s"][6, 1], steps["d"][6, 1]
+        assert f"{score:.2f} ÷ 2 (√D) = {half:.2f}." in said(view)
+        page.mouse.move(*cell(view, "s", 6, 1))
         # Its formula and its line of code are lit; a line lights its matrix.
         assert "query @ key.T" in view.locator(".pipe-lit").inner_text()
         view.get_by_text("weights @ value").hover()
@@ -114,13 +118,13 @@ def test_finger_holds_a_cell_on_a_phone(browser, whole):
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         view.locator("svg").scroll_into_view_if_needed()
         view.locator(".pipe-stage", has_text="softmax").tap()
-        assert "weight of it on cat: e^" in said(view)
+        assert "weight of “it” on “cat”: e^" in said(view)
         view.locator(".pipe-sentence label").nth(6).tap()
         assert lit(view) == "tired"
         # A cell of the mask is turned over: the word is hidden.
         x, y = cell(view, "m", 6, 1)
         page.touchscreen.tap(x, y)
-        assert "the mask hides cat from tired" in said(view)
+        assert "the mask hides “cat” from “tired”" in said(view)
         expect(view.locator(".pipe-share").nth(1)).to_have_text("hidden")
         for box in view.locator("label:has(input), button, summary").all():
             assert box.bounding_box()["height"] >= 24, box.inner_text()
@@ -132,9 +136,9 @@ def test_finger_steps_from_cell_to_cell(browser, whole):
         view.locator(".pipe-stage", has_text="mask").tap()
         for name in ("up", "left"):
             view.get_by_role("button", name=name, exact=True).tap()
-        assert "because and the: because may look at the" in said(view)
+        assert "“because” and “the”: “because” may look at “the”" in said(view)
         view.get_by_role("button", name="turn it over").tap()
-        assert "the mask hides the from because" in said(view)
+        assert "the mask hides “the” from “because”" in said(view)
 
 
 def test_keyboard_reaches_every_cell(browser, whole):
@@ -147,9 +151,9 @@ def test_keyboard_reaches_every_cell(browser, whole):
         view.get_by_role("application").focus()
         for key in ("ArrowUp", "ArrowLeft"):
             page.keyboard.press(key)
-        assert "it and was: it may look at was" in said(view)
+        assert "“it” and “was”: “it” may look at “was”" in said(view)
         page.keyboard.press("Space")
-        assert "the mask hides was from it" in said(view)
+        assert "the mask hides “was” from “it”" in said(view)
 
 
 def test_sentence_names_what_it_does_not_know(browser, model):
@@ -182,7 +186,7 @@ def test_link_leads_to_the_same_moment(browser, whole):
         page.mouse.click(*cell(view, "w", 3, 2))
         page.mouse.move(0, 0)
         words = said(view)
-        assert "weight of because on slept" in words
+        assert "weight of “because” on “slept”" in words
         href = view.get_by_role("link", name="link to this moment").get_attribute(
             "href"
         )
@@ -206,9 +210,9 @@ def test_link_leads_to_the_same_moment(browser, whole):
 def test_address_or_column_that_is_not_there_leads_to_one_that_is(browser, whole):
     with showing(browser, whole) as (page, view):
         for moment, words in [
-            ("4..o.9", "number 4 of the mix of it"),
+            ("4..o.9", "number 4 of the mix of “it”"),
             ("4.7.k.9", "number 4 of k(cat)"),
-            ("4.1.w&t=7", "weight of it on cat: e^4.89"),  # no such place on the slider
+            ("4.1.w&t=7", "weight of “it” on “cat”: e^4.89"),  # not on the slider
         ]:
             page.evaluate("moment => { location.hash = `pipe=${moment}` }", moment)
             expect(view.locator(".pipe-said")).to_contain_text(words)

@@ -124,7 +124,10 @@ def test_word_that_the_book_has_not_is_named(page):
     )
 
 
-@pytest.mark.parametrize("query", ["mask", "cross attension", "RMSNorm", "padding"])
+@pytest.mark.parametrize(
+    "query",
+    ["mask", "cross attension", "RMSNorm", "padding", "temperature", "prefill"],
+)
 def test_entry_is_shown_from_its_first_sentence(page, query):
     found(page, query)
     expect(page.locator(f"{OPTION} > p:empty")).to_have_count(0)
@@ -198,6 +201,20 @@ def test_passage_is_as_long_as_its_text_allows(page):
         cut = passage.removeprefix("… ").removesuffix(" …")
         if cut in prose:  # else names of its code
             assert len(cut) >= min(60, len(prose) - 1), (query, passage)
+
+
+def test_place_whose_title_has_the_word_is_shown_by_its_text_not_its_code(page):
+    found(page, "softmax")
+    shown = page.locator(f"{OPTION} > p").all_inner_texts()
+    titles = page.locator(f"{OPTION} > b").all_inner_texts()
+    for title, text in zip(titles, shown, strict=True):
+        assert "softmax" not in title.lower() or "In its code" not in text, title
+    ask = "title => bookFinding.passage('A loss.\\nF.softmax', {softmax: []}, title)"
+    assert page.evaluate(ask, "mask after the softmax") == "A loss."
+    assert page.evaluate(ask, "a late mask") == "In its code: F.softmax"
+    page.evaluate(sample("load-texts.js"), page.evaluate("bookPlaces[0]"))
+    texts = page.evaluate("Object.values(bookTexts).flat()")
+    assert [text for text in texts if " in the API " in text] == []
 
 
 def test_place_whose_title_asks_is_shown_from_its_beginning(page):

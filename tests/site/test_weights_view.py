@@ -281,9 +281,18 @@ def test_forty_words_scroll_inside_the_view_on_a_phone(browser):
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         box = cell(view, 20, 0).bounding_box()
         assert min(box["width"], box["height"]) >= 24
+        close(row_shown(view), weights[0, 0, 0].topk(6).values)
+        assert view.locator(".weights-row .weights-here").count() == 0
         cell(view, 39, 39).tap()
-        close(row_shown(view), weights[0, 0, 39])
         assert cell(view, 39, 39).get_attribute("tabindex") == "0"
+        # The six largest; of them the last gives way to the cell that is pointed at.
+        row, least = weights[0, 0, 39], int(weights[0, 0, 39].argmin())
+        close(row_shown(view), row.topk(6).values)
+        cell(view, 39, least).tap()
+        keys = [*row.topk(5).indices.tolist(), least]
+        close(row_shown(view), row[keys])
+        shown = view.locator(".weights-row .weights-word").all_inner_texts()
+        assert shown == [words[key] for key in keys]
 
 
 def peaked(rows, columns, row, column):

@@ -12,8 +12,9 @@ from bs4 import BeautifulSoup, Tag
 from jinja2 import Environment, FileSystemLoader
 
 from tools.address import repository_address
-from tools.chapters import files, read_yaml
+from tools.chapters import ROOT, files, read_yaml
 from tools.site.languages import edition
+from tools.site.scripts import VIEWS, styles
 from tools.words import say
 
 SITE = "../html"  # from _build/pdf
@@ -21,7 +22,8 @@ SITE = "../html"  # from _build/pdf
 # own contents repeat the headings below them.
 LEFT_OUT = (
     "script, style, button, .headerlink, .copybtn, .sd-summary-state-marker, [hidden], "
-    "details.hide.above-input, details.hide > summary, nav.contents"
+    "details.hide.above-input, details.hide > summary, nav.contents, .ways, "
+    ".hero details"
 )
 LONG = 25  # lines of code that may stand on two sheets
 HEADINGS = ["h1", "h2", "h3", "h4", "h5"]
@@ -64,6 +66,7 @@ def read_pages(root: Path) -> list[Page]:
 
 def document(root: Path, pages: list[Page], state: str) -> str:
     """Return the document, for `_build/pdf`."""
+    drawn = any(page.body.select_one(".sentence-lines") for page in pages)
     here = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     return here.get_template("paper.html").render(
         site=SITE,
@@ -72,6 +75,8 @@ def document(root: Path, pages: list[Page], state: str) -> str:
         state=state,
         pages=pages,
         say=say,
+        # A drawing that is made of words has its style from its view.
+        views=styles(ROOT / VIEWS, "sentence") if drawn else {},
     )
 
 

@@ -64,8 +64,11 @@ def make(root: Path, output: Path) -> list[str]:
         state = ""  # no repository
     source = root / "_build/pdf/book.html"
     source.parent.mkdir(parents=True, exist_ok=True)
+    many = f"{len(pages)} pages of the site"
+    print(f"Printing {many}, twice: the contents need page numbers", flush=True)
     source.write_text(document(root, pages, state), encoding="utf-8")
     data, found = printed(source)
+    print("Checking that all text, links and solutions are there", flush=True)
     output.parent.mkdir(parents=True, exist_ok=True)
     with pikepdf.open(BytesIO(data)) as book:
         book.Root.PageMode = pikepdf.Name.UseOutlines
@@ -83,7 +86,7 @@ def printed(source: Path) -> tuple[bytes, list[str]]:
             executable_path=find_browser(playwright),
             args=[*FLAGS, "--allow-file-access-from-files"],
         )
-        for _ in range(PRINTS):
+        for number in range(1, PRINTS + 1):
             # A page that was printed breaks some lines otherwise the second time.
             page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
             page.emulate_media(media="print")
@@ -95,6 +98,7 @@ def printed(source: Path) -> tuple[bytes, list[str]]:
             page.close()
             with pikepdf.open(BytesIO(data)) as book:
                 before, numbers = numbers, page_numbers(book)
+                print(f"  print {number}: {len(book.pages)} sheets", flush=True)
             if all(before.get(it) == numbers.get(it) for it in wanted):
                 return data, found
     raise RuntimeError(f"after {PRINTS} prints the page numbers still move")

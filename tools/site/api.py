@@ -28,6 +28,7 @@ SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
 # The fields of an entry in their order; parameters and their types become one list.
 PARAMETERS = ("param", "type")
 FIELDS = (*PARAMETERS, "ivar", "var", "vartype", "returns", "yields", "rtype", "raises")
+BASE = re.compile(r"(?:Bases|基类)\W+object")  # as every class has
 USED = re.compile(rf"^from {PACKAGE}\.([\w.]+) import ", re.M)
 
 
@@ -132,6 +133,8 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
             text = re.sub(r"~?\b(?:\w+\.)+(?=\w)", "", field[1].astext())
             text = text.replace("[[...],", "[...,")
             field[1].children = [nodes.paragraph("", "", nodes.literal(text, text))]
+    for line in [it for it in content if BASE.fullmatch(it.astext())]:
+        content.remove(line)
     for fields in [it for it in content if isinstance(it, nodes.field_list)]:
         fields.children.sort(key=lambda it: (*FIELDS, _kind(it)).index(_kind(it)))
         _leave_out_bare(fields)
@@ -142,13 +145,24 @@ def _kind(field: nodes.Node) -> str:
     return str(field.children[0].astext().split()[0].lower())
 
 
+def _of(field: nodes.Node) -> str:
+    """Return the name that a field is about: the last word of the field's own."""
+    return str(field.children[0].astext().split()[-1])
+
+
 def _leave_out_bare(fields: nodes.field_list) -> None:
-    """Leave out parameters that say no more than the signature: no text, no shape."""
+    """Leave out parameters that say no more than the signature: no text, no shape.
+
+    And those that a class lists again as its variables, in words.
+    """
     listed = [it for it in fields if _kind(it) in PARAMETERS]
-    texts = [it.children[1].astext() for it in listed if _kind(it) == "param"]
-    types = [it.children[1].astext() for it in listed if _kind(it) == "type"]
-    if not any(texts) and not any("[" in text for text in types):
-        for field in listed:
+    told = {_of(it) for it in fields if _kind(it) in ("ivar", "var")}
+    if any(it.children[1].astext() for it in listed if _kind(it) == "param"):
+        return
+    rest = [it for it in listed if _of(it) not in told]
+    has_shape = any("[" in it.children[1].astext() for it in rest)
+    for field in listed:
+        if not has_shape or field not in rest:
             fields.remove(field)
     if not fields.children:
         fields.parent.remove(fields)

@@ -1,6 +1,7 @@
 """Links from names in code to their documentation: a part of the Sphinx extension.
 
-In sentences, at a chapter's top, and under cells that show library code.
+In sentences, at a chapter's top, and under cells that show library code. And from a
+report's checks to the sections that explain them.
 """
 
 import re
@@ -22,6 +23,7 @@ DOTTED = re.compile(r"(nn|F|np|torch|numpy|math)((?:\.\w+)+)")
 # A name there leads somewhere already, or is what the link would lead to.
 CLOSED = (nodes.reference, nodes.title, nodes.rubric, addnodes.desc_signature)
 TIME = say("chapter.time")
+CHECK = re.compile(r'<span data-section="([^"]+)">(.*?)</span>')
 
 
 class Line(nodes.paragraph):
@@ -34,6 +36,13 @@ PLACES = (Line, addnodes.desc, nodes.section)  # Each links a name once.
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.connect("doctree-resolved", _link)
+    app.connect("html-page-context", _link_checks)
+
+
+def _link_checks(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
+    """Link the checks of a report that a chapter prints."""
+    if page.startswith("chapters/"):
+        context["body"] = CHECK.sub(r'<a href="\1">\2</a>', str(context["body"]))
 
 
 def _link(app: Any, doctree: nodes.document, page: str) -> None:

@@ -26,6 +26,7 @@ NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
 # A view's exhibits are places.
 NOISE += "|//*[contains(@class,'output')][not(.//section)]"
 NOISE += "|//dl[contains(@class,'field-list')]/dt"
+NOISE += "|//p[@class='book-shown']"  # where the API shows what a cell shows
 NOISE += "|//dd/p[@class='rubric']|//dt[@id]/following-sibling::dd/p[1][{}]".format(
     "starts-with(., 'Bases:') or starts-with(., '基类')"
 )

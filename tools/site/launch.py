@@ -4,16 +4,25 @@ The templates in book/_templates put these links where the theme's buttons were:
 hand out a page's source, a `.md`, which neither Colab nor a reader can run.
 """
 
+import base64
+import mimetypes
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from sphinx.errors import ExtensionError
 
-from tools.address import colab_folder, page_links, repository_address
-from tools.export.copies import copied, origin, stamp
+from tools.address import (
+    colab_folder,
+    page_links,
+    repository_address,
+    site_address,
+)
+from tools.export.copies import PICTURES, TARGET, copied, origin, stamp
 from tools.site.hooks import when_built
 from tools.site.languages import FOLDER, edition
 from tools.words import say
@@ -81,7 +90,8 @@ def _write_notebooks(app: Any) -> None:
     """Write the chapters for "Download notebook": copies that work alone.
 
     Where no commit of a known repository has these files, nothing can be fetched; then
-    a record's first line says what it needs.
+    a record's first line says what it needs. Its pictures come along; what leads to
+    other files leads to the published pages, or is no link if there are none.
     """
     root, folder = Path(app.srcdir), Path(app.outdir) / NOTEBOOKS
     try:
@@ -96,5 +106,36 @@ def _write_notebooks(app: Any) -> None:
         if book is None:
             book = nbformat.read(record, as_version=4)
             book.cells.insert(0, new_markdown_cell(say("copies.needs"), id="needs"))
+            for cell in (it for it in book.cells if it.cell_type == "markdown"):
+                _let_go(cell, root / NOTEBOOKS, site_address(app.config.book_address))
             stamp(book, "")
         nbformat.write(book, folder / record.name)
+
+
+def _let_go(cell: NotebookNode, folder: Path, site: str | None) -> None:
+    """Make a cell's links work, or be none, where only its notebook is."""
+    text = cell.source
+    for found in reversed([*TARGET.finditer(text)]):
+        target, bracket = found["target"] or "#", found.start() - 2
+        path, _, label = target.partition("#")
+        if not path or ":" in path:
+            continue
+        if path.endswith(PICTURES):
+            name, data = Path(path).name, (folder / path).read_bytes()
+            kind, encoded = mimetypes.guess_type(name)[0], base64.b64encode(data)
+            cell.setdefault("attachments", {})[name] = {kind: encoded.decode()}
+            target = f"attachment:{name}"
+        elif site:
+            page = path.removeprefix("../") if "/" in path else f"chapters/{path}"
+            page = re.sub(r"\.(md|ipynb)$", ".html", page)
+            target = f"{site}{page}#{label}".removesuffix("#")
+        else:
+            start, depth = bracket, 1
+            while depth:
+                start -= 1
+                depth += {"]": 1, "[": -1}.get(text[start], 0)
+            words = text[start + 1 : bracket]
+            text = text[:start] + words + text[found.end() + 1 :]
+            continue
+        text = text[: found.start()] + target + text[found.end() :]
+    cell.source = text
