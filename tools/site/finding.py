@@ -87,10 +87,12 @@ def places(page: Path, said: dict[str, str]) -> list[list[Any]]:
         if place.get("id").startswith("term-"):
             named = {link.text_content(): link.get("href") for link in links}
             title = "|".join(map(re.escape, named)) or "(?!)"
-            see = rf"\s*(?:See|参?见)\s*({title})([,、，和]?\s*({title}))*[.。]"
+            link = rf"“?(?P<first>{title})”?"
+            more = rf"([,、，和]?\s*“?({title})”?)*"
+            see = rf"\s*(?:See|参?见)\s*{link}{more}[.。]"
             if first := re.search(see, text):
-                page_of = named[first[1]].partition("#")[0].lstrip("./")
-                reads_on = [[page_of, first[1]]]
+                page_of = named[first["first"]].partition("#")[0].lstrip("./")
+                reads_on = [[page_of, first["first"]]]
             text = re.sub(see, "", text)
         for link in body.xpath("./p[starts-with(., '→')]/a"):
             page_of = link.get("href").partition("#")[0].lstrip("./")
