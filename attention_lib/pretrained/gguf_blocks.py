@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.float32]
-CHUNK = 2**20  # bytes unpacked at once: it bounds the memory of intermediate results
+CHUNK = 2**16  # bytes unpacked at once: what they become fits into a cache
 
 
 class BlockType(NamedTuple):
