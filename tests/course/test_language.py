@@ -7,7 +7,7 @@ import pytest
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict
 from attention_lib.course.language import in_words, lines_of, pattern_of, table
 from attention_lib.course.predict import predict
-from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views import Interactive
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ VIEWS = [
 CODE |= {"query, key, value = x @ w_q, x @ w_k, x @ w_v"}
 CODE |= {text for text, _ in KINDS} | {AXES, "a state of ", "a page of "}
 CODE |= {": give them unmasked, and `mask=` beside them", "Interactive"}
+CODE |= {"the number of lengths"}
 # Of the benchmarks, the names of what was measured, and what such names are made of.
 MEASURED = json.loads((ROOT / "benchmarks/results.json").read_text("utf-8")).values()
 ROWS = [row for rows in MEASURED if isinstance(rows, list) for row in rows]
