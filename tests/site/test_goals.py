@@ -128,8 +128,9 @@ ALONE += [samples.MUSEUM, samples.SINKS, samples.SNAPSHOTS]
 @pytest.mark.parametrize("view_of", ALONE, ids=lambda view_of: view_of.kind)
 def test_view_is_accessible_and_fits_a_phone(browser, view_of, theme):
     with showing(browser, view_of, theme=theme, **PHONE) as (page, view):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
         assert axe_faults(page) == []
         if view_of is samples.MUSEUM:
             view.get_by_role("button", name="Show me").click()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375
             assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375
