@@ -108,3 +108,12 @@ addEventListener("click", (event) => {
   const read = around.map((it) => it.closest(".bd-article section[id]")).find(Boolean);
   link.hash = scrollY > 200 && read ? read.id : "";
 }, true);
+
+// From a page that is a file, browsers show the text of a notebook instead of keeping it.
+if (location.protocol === "file:")
+  addEventListener("click", (event) => {
+    const link = event.target.closest("a[download]");
+    if (!link) return;
+    event.preventDefault();
+    prompt(window.say("onDisk"), decodeURIComponent(new URL(link.href).pathname));
+  });

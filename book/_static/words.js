@@ -28,6 +28,8 @@ window.bookWords = {
   nothing: "Nothing found. Try fewer words, or another spelling.",
   absent: "; not in this book: {words}",
   code: "In its code:",
+  // The button at the top of a chapter, on a page that was opened as a file.
+  onDisk: "Browsers do not download from a page that was opened as a file. The notebook is here:",
   // The first page.
   goOn: "Continue at {place}",
 };

@@ -29,8 +29,8 @@ export function Ablation({ orders, texts, whole, reach }) {
             <button key={name} type="button" aria-pressed={i === order} onClick={() => choose(i)}>{name}</button>
           ))}
         </div>
-        <div class="ablation-heads" role="group" aria-label={SAY.heads}>
-          <span>{SAY.heads}</span>
+        <div class="ablation-heads" role="group" aria-label={alone ? SAY.only : SAY.heads}>
+          <span>{alone ? SAY.only : SAY.heads}</span>
           {heads.map((name, head) => (
             <button key={name} type="button" aria-pressed={isOff(head)} onClick={() => press(head)}>{name}</button>
           ))}

@@ -8,7 +8,7 @@ export function Sinks({ windows, firsts, losses, full, length, reach, view }) {
   const [at, setAt] = useState(Math.floor(windows.length / 2));
   const [row, setRow] = useState(0);
   const [window, first, loss] = [windows[at], firsts[row], losses[row][at]];
-  useReached(loss - full < 0.25 && window <= 64, reach);
+  useReached(loss - full < 0.3 && window <= 64, reach);
   useSettings(view, { window: [windows, setAt], first: [firsts, setRow] });
   const band = window - first;
   const top = Math.max(full, ...losses.flat());
@@ -41,7 +41,7 @@ export function Sinks({ windows, firsts, losses, full, length, reach, view }) {
           ))}
         </ul>
       </div>
-      <p aria-live="polite">{fill(SAY.said, { more: <b class="view-number">{(loss - full).toFixed(2)}</b> })}</p>
+      <p aria-live="polite">{fill(SAY.said, { more: <b class="view-number">{(loss - full).toFixed(2).replace("-", "−")}</b> })}</p>
       <p class="view-soft">{SAY.note}</p>
     </>
   );

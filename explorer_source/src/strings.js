@@ -299,7 +299,7 @@ export const REACH = /* @__PURE__ */ own({
 
 export const SINKS = /* @__PURE__ */ own({
   title: "A window and the first token",
-  goal: "Come within 0.25 nats of the loss with all tokens in sight, with at most 64 keys.",
+  goal: "Come within 0.3 nats of the loss with all tokens in sight, with at most 64 keys.",
   window: "keys in sight",
   first: "of these, first tokens",
   mask: "mask: {window} keys in sight, {first} of them first tokens",
@@ -314,6 +314,7 @@ export const ABLATION = /* @__PURE__ */ own({
   goal: "Find one head that, switched off alone, raises the loss on {text} by more than 5 nats.",
   order: "Heads, in the order of:",
   heads: "Press a head: it and all before it are off.",
+  only: "Press a head: it alone is off.",
   alone: "one head at a time",
   loss: "{text}:",
   before: "(with all heads {loss})",

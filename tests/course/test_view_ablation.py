@@ -45,6 +45,7 @@ def test_ablation_follows_the_heads_that_are_off(browser, by):
         press("3.1")
         says("All heads are on.")
         use(view.get_by_label("one head at a time"), by, "Space")
+        assert view.get_by_text("Press a head: it alone is off.").is_visible()
         press("3.2")
         says("Without 3.2: repeated 0.00, Alice −0.10.")
         assert not view.get_by_text("Reached.").is_visible()

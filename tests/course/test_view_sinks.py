@@ -1,6 +1,10 @@
 """The view of a window and kept first tokens: what it says, refuses, and measures."""
 
-from attention_lib.course.views import view_sinks
+import json
+import re
+from pathlib import Path
+
+from attention_lib.course.views import Interactive, view_sinks
 from tests.samples.views import SINKS as VIEW
 from tests.samples.views import SINKS_GIVEN as GIVEN
 from tests.views import each_way, refusals, showing, slide, tables_of
@@ -41,3 +45,18 @@ def test_sliders_end_where_the_text_does_on_a_phone(browser):
         edge = view.locator(".view-goal").evaluate(of)
         sliders = view.get_by_role("slider").all()
         assert [it.evaluate(of) for it in sliders] == [edge, edge]
+
+
+def test_goal_can_be_reached_with_the_numbers_of_the_chapter(browser):
+    """They move when the chapter does; the goal is a number in the program."""
+    root = Path(__file__).parents[2]
+    record = json.loads((root / "notebooks/17-windows-and-sinks.ipynb").read_bytes())
+    outputs = [it for cell in record["cells"] for it in cell.get("outputs", [])]
+    pages = ["".join(it.get("data", {}).get("text/html", "")) for it in outputs]
+    (told,) = re.findall(r'\{"windows".*?\}', "".join(pages))
+    view_of = Interactive("sinks", json.loads(told), "", "")
+    with showing(browser, view_of, by="finger") as (_, view):
+        window, first = view.get_by_role("slider").all()
+        slide(window, view_of.data["windows"].index(64), "finger")
+        slide(first, view_of.data["firsts"].index(1), "finger")
+        view.get_by_text("Reached.").wait_for()

@@ -5,6 +5,7 @@ browser prints its pages as one document, with contents in front and solutions a
 end. What is wrong with the PDF is said, and makes the exit status 1.
 """
 
+import argparse
 import json
 import re
 import signal
@@ -36,7 +37,11 @@ LARGEST = 15_000_000  # bytes: 684 pages take 10.6 million, tags 3 and pictures 
 
 def main(root: Path = ROOT) -> int:
     """Write the PDF, and return the command's exit status."""
-    output = Path(sys.argv[1]) if sys.argv[1:] else root / "_build/book.pdf"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "output", nargs="?", type=Path, default=root / "_build/book.pdf"
+    )
+    output: Path = parser.parse_args().output
     site = [sys.executable, "-m", "tools.site"]
     if run(site, limit=LIMIT, cwd=root, stdout=None, stderr=None).returncode:
         return 1
@@ -72,10 +77,23 @@ def make(root: Path, output: Path) -> list[str]:
     output.parent.mkdir(parents=True, exist_ok=True)
     with pikepdf.open(BytesIO(data)) as book:
         book.Root.PageMode = pikepdf.Name.UseOutlines
+        name_once(book)
         # Tags are tens of thousands of small objects: packed, they take a tenth.
         packed = pikepdf.ObjectStreamMode.generate
         book.save(output, object_stream_mode=packed)
     return found + faults(output, pages, solutions(root, {it.name for it in pages}))
+
+
+def name_once(book: pikepdf.Pdf) -> None:
+    """Halve the bookmarks that Chromium names twice: headings that begin a sheet."""
+    with book.open_outline() as outline:
+        items = list(outline.root)
+        while items:
+            item = items.pop()
+            items += item.children
+            half = len(item.title) // 2
+            if item.title[:half] == item.title[half:]:
+                item.title = item.title[:half]
 
 
 def printed(source: Path) -> tuple[bytes, list[str]]:
