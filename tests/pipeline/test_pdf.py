@@ -209,3 +209,17 @@ def test_fault_of_a_document_is_named(small, tmp_path):
 @pytest.mark.timeout(1000)  # it needs a tenth of that on two idle cores
 def test_whole_book_has_no_fault(small, tmp_path):
     assert pdf.make(pdf.ROOT, tmp_path / "book.pdf") == []
+
+
+def test_bookmarks_are_named_once():
+    """Chromium names a heading twice where it begins a sheet."""
+    book = pikepdf.new()
+    book.add_blank_page()
+    with book.open_outline() as outline:
+        chapter = pikepdf.OutlineItem("ContentsContents", 0)
+        chapter.children.append(pikepdf.OutlineItem("Masks", 0))
+        outline.root.append(chapter)
+    pdf.name_once(book)
+    with book.open_outline() as outline:
+        (chapter,) = outline.root
+        assert [chapter.title, chapter.children[0].title] == ["Contents", "Masks"]

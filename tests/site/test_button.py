@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import nbformat
@@ -19,6 +20,7 @@ from tools.address import (
     repository_address,
     site_address,
 )
+from tools.chapters import SITE
 from tools.check.colab_copies import commit_all
 
 ADDRESS = "https://github.com/ada/book"
@@ -259,3 +261,18 @@ def test_absent_page_leads_on_from_any_depth(build, browser):
         for words, place in places.items():
             link = page.locator("main section a", has_text=words)
             assert link.evaluate("(a) => a.href").endswith(f".io/book/{place}")
+
+
+@pytest.mark.parametrize("edition", ["", "zh/"])
+def test_page_that_is_a_file_says_where_its_notebook_is(browser, edition):
+    """Browsers would show its text instead: a page that is a file downloads nothing."""
+    said = []
+    with browser.new_page() as page:
+        page.on("dialog", lambda dialog: (said.append(dialog), dialog.dismiss()))
+        page.goto((SITE / f"{edition}chapters/03-masks.html").as_uri())
+        page.locator("a.book-button-download").click()
+        page.wait_for_function("() => true")
+        assert page.url.endswith("03-masks.html")
+    (dialog,) = said
+    assert Path(dialog.default_value).is_file()
+    assert ("opened as a file" in dialog.message) == (not edition)
