@@ -72,7 +72,7 @@ class OnlineSoftmax:
         self.add_checked(scores, value)
 
     def add_checked(self, scores: Tensor, value: Tensor) -> None:
-        """Add what fits, as each tile of a larger product does."""
+        """Do the same without the check, for pieces that are known to fit."""
         largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
         # For a row that has seen nothing, -inf - -inf would be NaN.
         level = largest.where(largest > -torch.inf, 0)
